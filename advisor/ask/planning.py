@@ -58,9 +58,9 @@ def _choose_arms(
     ]
     if not requested:
         return [], [Excluded(workflow.id, "excluded", "not named in --workflows")]
-    with_weights = [each for each in requested if each.weights in {None, *question.quantised}]
+    with_weights = [each for each in requested if each.weight_format in {None, *question.quantised}]
     if not with_weights:
-        formats = ",".join(sorted({each.weights for each in requested if each.weights}))
+        formats = ",".join(sorted({each.weight_format for each in requested if each.weight_format}))
         reason = f"{requested[0].id} has quantised weights, for which the question did not ask"
         return [], [Excluded(workflow.id, "excluded", reason, f"add --quantised {formats}")]
     usable = [each for each in with_weights if unsupported_use(workflow, each, question) is None]
@@ -149,7 +149,7 @@ def list_arms(workflow: Workflow, device: DeviceKind, python: str = "") -> list[
             options=declared.options,
             python=python,
             builds_alone=device in workflow.builds_alone_on,
-            weights=declared.weights,
+            weight_format=declared.weight_format,
             artefact=declared.artefact,
             called_for=declared.after,
             eager_fallback=bool(workflow.eager_fallback and workflow.eager_fallback.value),

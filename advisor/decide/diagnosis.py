@@ -182,7 +182,7 @@ def device_peaks(state: RunState, dtype: Dtype) -> Peaks | None:
 def _exact_rates(state: RunState) -> Iterator[float]:
     """Yield the operations a second of the exact native arms, by arm and shape."""
     for planned in state.plan.arms:
-        if planned.weights is not None or not is_valid(state, planned.id):
+        if planned.weight_format is not None or not is_valid(state, planned.id):
             continue
         processes = state.processes[planned.id]
         checks = [each for process in processes for each in process.checked.items()]

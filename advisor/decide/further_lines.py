@@ -136,7 +136,7 @@ def describe_constraints(facts: AdvisedAnswer) -> list[str]:
 
 
 def describe_quantised(facts: AdvisedAnswer) -> list[str]:
-    if facts.scored.weights is None:
+    if facts.scored.weight_format is None:
         return []
     worst = worst_check(facts.measured.correctness)
     is_close = worst is not None and worst.accuracy_class == "close"
@@ -148,7 +148,7 @@ def describe_quantised(facts: AdvisedAnswer) -> list[str]:
         if has_random_weights(facts.answer.question.model)
         else ""
     )
-    return [f"Its weights are quantised to {facts.scored.weights}{error}.{instead}{random}"]
+    return [f"Its weights are quantised to {facts.scored.weight_format}{error}.{instead}{random}"]
 
 
 def describe_precision(
@@ -160,7 +160,7 @@ def describe_precision(
         facts.answer.titles[arm]
         for arm in find_lower_precision(measurements)
         # Quantised ones say how they are.
-        if facts.arms[arm].weights is None and (faster is None or arm != faster.arm)
+        if facts.arms[arm].weight_format is None and (faster is None or arm != faster.arm)
     ]
     than = f"Probably in a lower precision than {question.dtype}"
     lines = [f"{than}: {text.join_names(lower)}."] if lower else []
@@ -195,7 +195,7 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
         exact = _alternative(facts, facts.advice.best_exact)
         instead = f" Best with outputs that were all checked: {exact}." if exact else ""
         return [f"Not all of its outputs were checked: {why_unchecked(worst)}.{instead}"]
-    if facts.scored.weights is not None:
+    if facts.scored.weight_format is not None:
         return []  # the line of the weights has the error
     exact = _alternative(facts, facts.advice.best_exact)
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."

@@ -137,7 +137,7 @@ def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     if error <= _largest_error(facts.measured):
         return ""
     lower = find_lower_precision(facts.answer.results.measurements)
-    is_lower = faster.weights is None and faster.arm in lower
+    is_lower = faster.weight_format is None and faster.arm in lower
     price = " but in a lower precision" if is_lower else " but less exact"
     return f"{price} (error {error:.1e})" if math.isfinite(error) else price
 

@@ -97,7 +97,7 @@ def _advise(
         decision=found,
         next_budget=next_budget,
         best_exact=next((each.arm for each in viable if measurements[each.arm].is_exact), None),
-        best_native=next((each.arm for each in viable if each.weights is None), None),
+        best_native=next((each.arm for each in viable if each.weight_format is None), None),
         trust=trust_grade,
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,

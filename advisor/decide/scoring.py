@@ -60,7 +60,10 @@ def mark_unproven(scored: Sequence[ScoredArm], results: Results, certain: float)
     """
     measured = results.by_arm
     exactness = {
-        one.arm: (is_lossless(measured[one.arm]), BITS[one.weights] if one.weights else NATIVE_BITS)
+        one.arm: (
+            is_lossless(measured[one.arm]),
+            BITS[one.weight_format] if one.weight_format else NATIVE_BITS,
+        )
         for one in scored
     }
     proven: list[ScoredArm] = []
@@ -133,7 +136,7 @@ def _score_arm(
             export_step=bool(workflow.declared.export_step.value),
             own_environment=workflow.environment.kind != "shared",
         ),
-        weights=workflow.arm(measurement.option).weights,
+        weight_format=workflow.arm(measurement.option).weight_format,
         verified=workflow.verified,
     )
 

@@ -35,7 +35,7 @@ HeadlinePart = Literal[
     "requests",
     "load",
     "constraint",
-    "weights",
+    "quantised",
     "accuracy",
     "batch-sizes",
 ]

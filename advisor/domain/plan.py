@@ -61,7 +61,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether no other arm may be built meanwhile.
     builds_alone: bool = False
     #: Format of its quantised weights; null for a native arm.
-    weights: WeightFormat | None = None
+    weight_format: WeightFormat | None = None
     #: What it shares with other arms of its workflow that run the same build; empty for nothing.
     artefact: str = ""
     #: What was found of the model that calls for it; null for arms of every model.

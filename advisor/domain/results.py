@@ -229,7 +229,7 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     speedup: float
     adoption: Adoption
     #: Format of its quantised weights; null for a native arm.
-    weights: WeightFormat | None = None
+    weight_format: WeightFormat | None = None
     #: Devices on which p3-advisor has run the workflow.
     verified: tuple[str, ...] = ()
 

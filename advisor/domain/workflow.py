@@ -142,7 +142,7 @@ class DeclaredArm(msgspec.Struct, frozen=True, kw_only=True):
     #: workflow vary, or that the model convolves images.
     after: Literal["nondeterministic", "convolutions"] | None = None
     #: Format of quantised weights; null for native ones.
-    weights: WeightFormat | None = None
+    weight_format: WeightFormat | None = None
     #: Arms with the same artefact differ only in how it is fed.
     artefact: str = ""
     #: Environment whose interpreter writes the quantised checkpoint that it loads.

@@ -162,7 +162,7 @@ def lines_against(reasons: Iterable[str], known: str = "") -> str:
 
 
 def _by_speed(answer: Answer) -> list[RankedArm]:
-    native = [each for each in answer.ranked if each.scored.weights is None]
+    native = [each for each in answer.ranked if each.scored.weight_format is None]
     return sorted(native, key=lambda each: -each.speedup.value)
 
 

@@ -148,7 +148,7 @@ class RunConfig:
 
 
 def rules_of(planned: Arm, rules: AccuracyRules, tolerance: float | None) -> AccuracyRules:
-    if planned.weights is None:
+    if planned.weight_format is None:
         return rules.with_tolerance(tolerance)
     return rules.for_quantised_weights()
 

@@ -100,7 +100,7 @@ SCORE: tuple[Figure[ScoredArm], ...] = (
     *_fields(int, "rank"),
     Figure("score", float, lambda each: each.score),
     *(Figure(f"tier_{name}", int, functools.partial(_tier, name)) for name in CRITERIA),
-    *_fields(str, "weights"),
+    *_fields(str, "weight_format"),
 )
 MEASURED: tuple[Figure[Measurement], ...] = (
     *(

@@ -241,13 +241,15 @@ def _accuracy_table(answer: Answer) -> list[ReportTable]:
     ranked, unfit = answer.ranked, is_unfit(answer.results)
     losses = [measured.trained_loss for _, measured in ranked]
     is_metric_known = any(loss is not None and loss.metric is not None for loss in losses)
-    if not (is_metric_known or any(scored.weights for scored, _ in ranked)):
+    if not (is_metric_known or any(scored.weight_format for scored, _ in ranked)):
         return []
-    sizes = [measured.weight_bytes or 0 for scored, measured in ranked if scored.weights is None]
+    sizes = [
+        measured.weight_bytes or 0 for scored, measured in ranked if scored.weight_format is None
+    ]
     native, front = max(sizes, default=0), arms_on_front(ranked)
     columns: list[Column[RankedArm]] = [
         ("arm", lambda each: each.arm),
-        ("weights", lambda each: each.scored.weights or "native"),
+        ("weights", lambda each: each.scored.weight_format or "native"),
         ("speed-up", lambda each: write_speedup(each.speedup, unfit=unfit)),
         ("error", lambda each: _write_error(each.measured)),
         ("cosine", lambda each: _write_cosine(each.measured)),

@@ -172,7 +172,11 @@ def _docstring(
         shown = write_speedup(cell.speedup, unfit=unfit, interval=True, in_words=True)
         speed = f": {shown} as fast as {answer.baseline_title}"
     error = worst_error(entry.measured.correctness)
-    loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
+    loss = (
+        f" Its weights are quantised to {entry.scored.weight_format}"
+        if entry.scored.weight_format
+        else ""
+    )
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
     shapes = describe_shapes(answer, [shape])
     title = f"{entry.arm} at {shapes} in {question.precision} on {answer.device_name}{speed}."

@@ -269,8 +269,8 @@ ENGINE = builders.workflow(
     "engine",
     arms={
         "default": DeclaredArm(),
-        "q8": DeclaredArm(options={"weights": "Q8"}, weights="int8"),
-        "q4": DeclaredArm(options={"weights": "Q4"}, weights="int4"),
+        "q8": DeclaredArm(options={"weights": "Q8"}, weight_format="int8"),
+        "q4": DeclaredArm(options={"weights": "Q4"}, weight_format="int4"),
     },
 )
 
@@ -321,7 +321,7 @@ WRITTEN = builders.workflow(
     "engine",
     arms={
         "default": DeclaredArm(),
-        "written": DeclaredArm(options={"scheme": "W8A8"}, weights="int8", quantiser=WRITER),
+        "written": DeclaredArm(options={"scheme": "W8A8"}, weight_format="int8", quantiser=WRITER),
     },
 )
 

@@ -155,7 +155,7 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
 
 
 ENGINE = builders.workflow(
-    "engine", arms={"default": DeclaredArm(), "q8": DeclaredArm(weights="int8")}
+    "engine", arms={"default": DeclaredArm(), "q8": DeclaredArm(weight_format="int8")}
 )
 
 
@@ -174,11 +174,11 @@ def advise_quantised(native: float, quantised: float, *constraints: Constraint) 
 def test_the_best_native_arm_is_named_next_to_a_quantised_answer(expect: Expect) -> None:
     found = advise_quantised(2.0, 4.0)
     assert (found.advice.arm, found.advice.best_native) == ("engine/q8", "engine")
-    assert len(built_answers.headline(found.answer, "weights")) == 1
+    assert len(built_answers.headline(found.answer, "quantised")) == 1
     expect("headline-quantised", built_answers.headline(found.answer))
     native = advise_quantised(4.0, 2.0)
     assert native.advice.arm == native.advice.best_native == "engine"
-    assert not built_answers.headline(native.answer, "weights")
+    assert not built_answers.headline(native.answer, "quantised")
 
 
 def test_a_native_arm_that_fails_a_constraint_is_not_named() -> None:

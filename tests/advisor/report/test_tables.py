@@ -304,7 +304,7 @@ def arm(
     scored = builders.scored_arm(name, speedup=speedup)
     accuracy = Accuracy(fault="error", relative_error=error, cosine=1 - error)
     return (
-        builders.replace(scored, weights=weights),
+        builders.replace(scored, weight_format=weights),
         builders.measurement(
             name,
             speedup=speedup,
@@ -357,7 +357,7 @@ def test_a_metric_of_native_arms_is_a_table_too() -> None:
 
 def test_the_class_is_in_every_report() -> None:
     loss = TrainedLoss(basis="text", loss_class="B")
-    answer = with_score(built_answers.answer(), "compiled", weights="int8")
+    answer = with_score(built_answers.answer(), "compiled", weight_format="int8")
     answer = with_measurement(answer, "compiled", trained_loss=loss)
     assert column(answer, "class")["compiled"] == "B"
     assert parts.ACCURACY_TITLE in page.render(answer)
