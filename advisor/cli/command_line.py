@@ -25,7 +25,7 @@ from advisor.domain.version import __version__
 
 #: Errors of a write: no space, no quota, a file too large, a device or terminal that is gone.
 DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-ROOT_FLAGS = {"--help", "--version", "--spec", "--install-completion", "--show-completion"}
+ROOT_FLAGS = {"-h", "--help", "--version", "--spec", "--install-completion", "--show-completion"}
 #: Of the copy of Click that some versions of Typer have.
 USAGE_ERROR: Any = typer.BadParameter.__base__
 #: A shell sets it when it asks for completions.
@@ -35,6 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Measure compilation workflows of a PyTorch model on this machine and recommend one.",
     epilog="Without a command, p3-advisor --json means p3-advisor recommend --json; on a terminal,"
     " p3-advisor means p3-advisor ask.",

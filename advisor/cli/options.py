@@ -161,8 +161,31 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl(rows)
 
 
+#: What users of other programs call commands and options of this one.
+COMMANDS_ELSEWHERE = {
+    **dict.fromkeys(("list", "ls", "runs", "results", "status"), "history"),
+    **dict.fromkeys(("run", "measure", "benchmark", "compile", "start"), "recommend"),
+    **dict.fromkeys(("install", "add"), "env create"),
+    **{option: f"--{option}" for option in ("help", "version")},
+}
+
+
 class GroupedProgram(TyperGroup):
     """The program, whose help has a section for each group of commands."""
+
+    def resolve_command(
+        self, ctx: ClickContext, args: list[str]
+    ) -> tuple[str | None, Any, list[str]]:
+        name = args[0]
+        if name in self.commands or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        shown = [each for each, command in self.commands.items() if not command.hidden]
+        close = choose_among(name, shown, COMMANDS_ELSEWHERE)
+        is_model = not {*name}.isdisjoint(":/.")
+        raise CommandLineError(
+            f"there is no command {name!r}",
+            f"measure a model with p3-advisor recommend {name}" if is_model else close,
+        )
 
     def format_commands(self, ctx: ClickContext, formatter: ClickFormatter) -> None:  # noqa: ARG002
         shown = {name: each for name, each in self.commands.items() if not each.hidden}

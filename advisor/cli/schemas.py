@@ -48,14 +48,14 @@ DOCUMENTS = {"run", "comparison", "verification", "history", "run-header", "even
 EXIT_CODES = {
     "0": "success; after measuring: there is a recommendation, which may be OPEN; `verify`: the "
     "outputs are right, and the code is as fast as measured, or faster",
-    "1": "no workflow is viable, a regression was found, `verify` found other outputs or a lower "
-    "speed-up than measured, or the program has a defect",
+    "1": "no workflow is viable, a regression was found with `--fail-on-regression`, `verify` "
+    "found other outputs or a lower speed-up than measured, or the program has a defect",
     "2": "usage error (an option, a name, a file or the model), or two runs that are not "
     "comparable",
     "3": "the machine or an environment lacks something, such as a GPU or torch",
     "4": "no answer: the budget was spent, the machine was not fit to measure on, a figure may or "
-    "may not meet `--require`, a length of a mix was not measured, or a comparison or `verify` is "
-    "undecided",
+    "may not meet `--require`, a length of a mix was not measured, `verify` is undecided, or a "
+    "comparison is with `--fail-on-undecided`",
     "129": "ended by a hang-up",
     "130": "ended by an interrupt",
     "143": "ended by a termination signal",

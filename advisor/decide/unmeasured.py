@@ -236,11 +236,12 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
     asked = ", ".join(constraint.text for constraint in constraints)
     late = [each for each in answer.unmeasured if each.arm in outstanding]
     spreads = [spread for each in scored for spread in crossed_bounds(each, measured[each.arm])]
-    may_meet = spreads[:MOST_NAMED]
+    nearest = ", ".join(_nearest(constraint, scored, measured) for constraint in constraints)
+    may_meet = spreads[:MOST_NAMED] or [f"no measured arm is known to, nearest: {nearest}"]
     if late:
         titles = [each.title for each in late[:MOST_NAMED]]
         may_meet.append(f"not measured: {join_names(titles)}")
-    if may_meet:
+    if spreads or late:
         longer = "measure longer with --budget, on a machine that does nothing else"
         return ConstraintUndecidedError(
             f"the figures do not show whether a workflow meets --require {asked}: "
@@ -253,7 +254,6 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
         for effect in effects
         if effect.without
     ]
-    nearest = ", ".join(_nearest(constraint, scored, measured) for constraint in constraints)
     return NothingViableError(
         f"no workflow meets --require {asked}; nearest: {nearest}",
         "; ".join(["relax or remove a constraint of --require", *ways]),

@@ -17,7 +17,7 @@ from advisor.cli import command_line, recommendations
 from advisor.cli.command_line import program
 from advisor.cli.options import COMMAND_GROUPS
 from advisor.cli.output import DATA_FLAGS, move_behind_command
-from advisor.domain.errors import FormatError
+from advisor.domain.errors import CommandLineError, FormatError
 
 #: Each error is tested with the function that raises it; these cover the options and exit codes.
 CASES = {
@@ -63,6 +63,22 @@ def test_an_invalid_option_is_an_error_before_anything_is_stored(
     arguments, code, words = CASES[case]
     assert_user_error(run_program("--json", *arguments, directory=tmp_path), code, words)
     assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "next_step"),
+    [
+        ("ls", "did you mean history?"),
+        ("shw", "did you mean show?"),
+        ("run", "did you mean recommend?"),
+        ("version", "did you mean --version?"),
+        ("net.py:build", "measure a model with p3-advisor recommend net.py:build"),
+    ],
+)
+def test_what_is_no_command_has_a_hint(name: str, next_step: str) -> None:
+    with pytest.raises(CommandLineError) as found:
+        program()([name], standalone_mode=False)
+    assert found.value.next_step == next_step
 
 
 @pytest.mark.parametrize("command", ["show", "decide", "resume"])

@@ -311,6 +311,8 @@ def test_a_constraint_that_an_arm_may_meet_is_not_refused(
     problem = builders.known(found.problem)
     assert problem.name == name
     is_undecided = name != NothingViableError.name
+    # Where an arm may meet it, its spread is there instead.
+    assert ("nearest: speedup 2" in problem.what) == (bound == 2.5 and "unfit" not in name)
     assert (problem.exit_code == MachineUnfitError.exit_code) == is_undecided
     assert built_answers.headline(found, "answer")[0].startswith("No answer") == is_undecided
 
