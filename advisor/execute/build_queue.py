@@ -244,7 +244,7 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
 
 
 def _reason(found: Potential) -> str:
-    most = f"not built: it would not lead even at {found.speedup:.2g}x"
+    most = f"not built: it may reach {found.speedup:.2g}x at most, which would not lead"
     if found.gain is None:
         return most
     gain = f"at most {found.gain.largest:.2g}x as fast as {found.sibling}"
