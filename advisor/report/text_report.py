@@ -131,7 +131,7 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
     choices = [[column for column in columns if column.shown_from <= each] for each in levels]
     choices += [choices[-1][:count] for count in range(len(choices[-1]) - 1, FEWEST_COLUMNS, -1)]
     tables = [
-        plain_table(table_rows([(column.head, column.write) for column in shown], arms), {1})
+        plain_table(table_rows([(column.head, column.write) for column in shown], arms), {0, 1})
         for shown in choices
     ]
     return next((each for each in tables if max(map(len, each)) <= width), tables[-1])
@@ -270,7 +270,7 @@ def ranking(answer: Answer) -> list[str]:
     rows = ranking_rows(answer, has_intervals=False)
     if not rows:
         return []
-    table = plain_table(rows, text_columns={1})
+    table = plain_table(rows, text_columns={0, 1})
     if answer.results.serving is not None:
         return [*table, SERVED_COLUMNS]
     return [*table, COLUMNS[speed_unit(answer)], ERROR_LEGEND]

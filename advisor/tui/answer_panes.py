@@ -142,6 +142,11 @@ PANE_SECTIONS = {
     "next": ("next",),
     "unmeasured": ("unmeasured", "unasked"),
 }
+#: The steps name options of the command line.
+NEXT_KEYS = (
+    "Keys: m measures again with a longer --budget, f what has no result, r the leaders or the rest"
+    " of the run; n asks for other --workflows."
+)
 EMPTY_PANES = {
     "trust": "No reason lowers the trust in this answer.",
     "next": "There is nothing more to do.",
@@ -154,7 +159,7 @@ def render_pane(answer: Answer, pane: str) -> str:
     answer = with_keys(answer)
     found = {section.name: section for section in parts.sections(answer)}
     if steps := next_steps(answer):
-        found["next"] = Section("next", PANES["next"], steps)
+        found["next"] = Section("next", PANES["next"], [*steps, NEXT_KEYS])
     if answer.recommendation is None:
         found["why"] = Section("why", PANES["why"], [first_line(answer), *steps[:1]])
         found["trust"] = Section("trust", PANES["trust"], _trust_reasons(answer))
@@ -332,6 +337,7 @@ def _column(column: ranking.RankingColumn, rows: dict[str, Row]) -> Column:
         column.head,
         max(len(column.head), *(len(str(row[column.name])) for row in rows.values()), 0),
         shown_from=column.shown_from,
-        is_numeric=column.name not in CRITERION_HEADS,
+        # A rank may have a mark behind it.
+        is_numeric=column.name not in {"rank", *CRITERION_HEADS},
         terms=column.terms,
     )

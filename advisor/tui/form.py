@@ -31,13 +31,13 @@ class Field(Horizontal):
 
 
 class Choice(Select[str], inherit_bindings=False):
-    """One of a few values; enter is left to the screen."""
+    """One of a few values; enter is left to the screen, and goes on with the default."""
 
     HELP = "Left and right choose a value, space lists all; up and down go to the next line."
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("left", "step(-1)"),
         bind("right", "step(1)"),
-        bind("space", "show_overlay", tooltip="list all values"),
+        bind("space", "show_overlay", "List", "list all values"),
     ]
 
     def __init__(

@@ -113,6 +113,7 @@ def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
     first = render_pane(opened, "next").splitlines()[0].removeprefix("- ")
     printed = " ".join(render_summary(opened, 100).split())
     assert "resume" in first
+    assert "f what has no result" in render_pane(opened, "next"), "keys, not options alone"
     assert f"Next: {first.replace('`', '')}" in printed
 
 
