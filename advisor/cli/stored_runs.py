@@ -136,7 +136,7 @@ def history(*, json: AsJson = False) -> None:
         rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
         for kept in entries:
             state = _describe_state(kept, store.state_of(kept))
-            question = [kept.run_id, _local_time(kept.created), kept.model, kept.device]
+            question = [kept.run_id, _local_time(kept.created), kept.model, kept.device_name]
             answer, word = "", ""
             if kept.answer is not None:
                 answer, word = kept.answer.arm or "no answer", kept.answer.decision_word or ""

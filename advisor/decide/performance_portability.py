@@ -47,7 +47,7 @@ def platform_of(header: Header, state: RunState, results: Results) -> Platform:
     possible = {application_of(workflow) for id_, workflow in by_id.items() if id_ not in refused}
     impossible = {application_of(by_id[id_]) for id_ in refused if id_ in by_id}
     return Platform(
-        name=header.device,
+        name=header.device_name,
         run=header.run_id,
         created=header.created,
         efficiencies={

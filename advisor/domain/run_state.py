@@ -208,5 +208,5 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     foreign: bool = False
 
     @property
-    def device(self) -> str:
+    def device_name(self) -> str:
         return self.machine.name_device(self.question.gpu, self.question.devices_per_model)

@@ -70,7 +70,7 @@ def find_run(
 ) -> tuple[Header, RunState] | None:
     """Compare batch sizes and precision only if the user has named them."""
     for run, header in context.store.finished_runs(question.model.name):
-        if matches_name(header.device, run_options.gpu) and _is_same_question(
+        if matches_name(header.device_name, run_options.gpu) and _is_same_question(
             header.question, run_options, question
         ):
             with contextlib.suppress(RunFileError):

@@ -114,11 +114,11 @@ def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ..
     for run, other in store.finished_runs(header.question.model.name):
         if (
             other.run_id != header.run_id
-            and other.device not in {header.device, *platforms}
+            and other.device_name not in {header.device_name, *platforms}
             and is_same_work(other.question, header.question)
         ):
             with contextlib.suppress(UserError):
-                platforms[other.device] = load_platform(other, run.state())
+                platforms[other.device_name] = load_platform(other, run.state())
     return tuple(OtherPlatformFound(platform=platform) for platform in platforms.values())
 
 

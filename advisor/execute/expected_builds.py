@@ -67,6 +67,8 @@ def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
 
 def _comparable_states(header: Header, store: Store) -> Iterator[RunState]:
     for run, other in store.finished_runs(header.question.model.name):
-        if other.device == header.device and is_same_work(other.question, header.question):
+        if other.device_name == header.device_name and is_same_work(
+            other.question, header.question
+        ):
             with contextlib.suppress(RunFileError):
                 yield run.state()

@@ -76,7 +76,7 @@ def config_for_snippets(run: Run, context: Context) -> RunConfig:
     present = {gpu.uuid for gpu in detect_gpus()[0]} if gpus else set()
     if not present.issuperset(gpus):
         raise VerificationError(
-            f"{header.device}, which the run was measured on, is not in this machine",
+            f"{header.device_name}, which the run was measured on, is not in this machine",
             "verify it there, or measure here: p3-advisor recommend",
         )
     return run_config_of(run, header, context)

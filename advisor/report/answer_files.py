@@ -180,7 +180,7 @@ def _add_times(results: Results, state: RunState) -> Results:
 
 def _load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
     """Raise `PlatformError` for a run of other work, or two runs of one device."""
-    devices = {header.device}
+    devices = {header.device_name}
     for run in runs:
         other = run.header()
         if not is_same_work(other.question, header.question):
@@ -188,11 +188,11 @@ def _load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]
                 f"run {other.run_id} measured another model or other sizes",
                 "name runs of the same model and sizes",
             )
-        if other.device in devices:
+        if other.device_name in devices:
             raise PlatformError(
-                f"run {other.run_id} is on {other.device} too", "name one run for each device"
+                f"run {other.run_id} is on {other.device_name} too", "name one run for each device"
             )
-        devices.add(other.device)
+        devices.add(other.device_name)
     return tuple(load_platform(run.header(), run.state()) for run in runs)
 
 

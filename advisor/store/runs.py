@@ -92,7 +92,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     created: str
     model: str
-    device: str
+    device_name: str
     finished: bool
     #: Whether any calls were timed; false for a run that failed or was stopped before.
     measured: bool

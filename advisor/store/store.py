@@ -199,7 +199,7 @@ class Store:
             run_id=run_id,
             created=header.created,
             model=question.model.name,
-            device=header.device if gpu else "CPU",
+            device_name=header.device_name if gpu else "CPU",
             finished=fold(events).finished,
             measured=any(is_measurement(event.run_event) for event in events),
             imported=header.foreign,

@@ -106,7 +106,7 @@ def yes_or_no(
 
 
 def delete_dialog(kept: HistoryEntry) -> ChoiceDialog[bool]:
-    facts = (kept.run_id, panels.model_name(kept.model), panels.printable(kept.device, 40))
+    facts = (kept.run_id, panels.model_name(kept.model), panels.printable(kept.device_name, 40))
     details = f"{'   '.join(facts)}\n{panels.printable(kept.note, 200)}"
     question = "Delete this run?  Its figures, logs and note cannot be recovered."
     return yes_or_no(question, "Delete it", "Keep it", details)

@@ -52,7 +52,7 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
     cells = {
         "model": panels.model_name(kept.model),
         "answer": kept.shortcoming(item.state) or item.state,
-        "device": kept.device,
+        "device": kept.device_name,
         "state": item.state,
         "age": format_age(kept.created, now),
         "id": kept.run_id,

@@ -1,4 +1,4 @@
-"""The processor, the GPUs and what else runs, with an NVML that supports all, few, or fails."""
+"""The processor and its cgroups, and GPUs with an NVML that supports all, few, or fails."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from advisor.domain.errors import InterpreterError
 from advisor.domain.machine import Gpu, MachineActivity
 from advisor.execute.quiet import CpuSeconds, read_activity, read_cpu_seconds
 from advisor.probing import detection
+from advisor.probing.cgroups import Cgroups
 from advisor.probing.nvml import Device
 
 
@@ -330,3 +331,98 @@ def test_the_busiest_of_several_gpus_decides() -> None:
     load = read_activity(2, gpus, 1.0, clock.perf_counter, clock.sleep, lambda: cpu)
     assert load.gpu_busy_share == pytest.approx(0.7)
     assert len(load.gpu_processes) == 2
+
+
+DOCKER = "/docker/4711"
+
+
+def make_groups(
+    folder: pathlib.Path, cgroup: str, mounts: dict[str, tuple[str, str]], files: dict[str, str]
+) -> Cgroups:
+    """Make a `/proc` with these cgroups, mounts and files.
+
+    A mount has a root, and its type and options as one string.
+    """
+    (folder / "proc" / "self").mkdir(parents=True)
+    (folder / "proc" / "self" / "cgroup").write_text(cgroup)
+    lines = [
+        f"31 23 0:28 {root} {folder / 'sys' / name} rw,relatime shared:9 - {end}"
+        for name, (root, end) in mounts.items()
+    ]
+    (folder / "proc" / "self" / "mountinfo").write_text(
+        "23 1 254:0 / / rw - ext4 /dev/vda rw\n" + "\n".join(lines) + "\n"
+    )
+    for name, text in files.items():
+        file = folder / "sys" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return Cgroups(folder / "proc")
+
+
+def test_the_tightest_limit_up_to_the_root_applies(tmp_path: pathlib.Path) -> None:
+    files = {
+        "cpu.max": "max 100000\n",
+        "slice/cpu.max": "150000 100000\n",
+        "slice/unit/cpu.max": "400000 100000\n",
+        "slice/memory.max": "1000\n",
+        "slice/memory.current": "900\n",
+        "slice/memory.stat": "anon 600\nfile 300\ninactive_file 200\n",
+        "slice/unit/memory.max": "800\n",
+        "slice/unit/memory.current": "100\n",
+        "slice/cpu.stat": "usage_usec 9\nthrottled_usec 2000000\n",
+        "slice/unit/cpu.stat": "usage_usec 9\nthrottled_usec 500000\n",
+    }
+    groups = make_groups(
+        tmp_path, "0::/slice/unit\n", {"": ("/", "cgroup2 cgroup2 rw,nsdelegate")}, files
+    )
+    assert groups.cpu_limit() == 1.5
+    assert (groups.memory_limit_bytes(), groups.free_memory_bytes()) == (800, 300)
+    assert groups.throttled_seconds() == 2.5
+
+
+V1_FILES = {
+    "cpu.cfs_quota_us": "200000\n",
+    "cpu.cfs_period_us": "50000\n",
+    "cpu.stat": "nr_periods 9\nnr_throttled 3\nthrottled_time 250000000\n",
+    "memory.limit_in_bytes": "1000\n",
+    "memory.usage_in_bytes": "700\n",
+    "memory.stat": "inactive_file 1\ntotal_inactive_file 100\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "group"),
+    [
+        pytest.param("/", DOCKER, "docker/4711/", id="on the host"),
+        pytest.param(DOCKER, DOCKER, "", id="in a container"),
+        pytest.param("/", "/", "", id="in a container with a namespace"),
+        pytest.param("/elsewhere", DOCKER, "", id="path of the host"),
+        pytest.param("/", "/../4711", "", id="outside the namespace"),
+    ],
+)
+def test_version_1_has_a_tree_for_each_controller(
+    root: str, path: str, group: str, tmp_path: pathlib.Path
+) -> None:
+    controllers = {
+        name: ("memory" if name.startswith("memory") else "cpu,cpuacct") for name in V1_FILES
+    }
+    files = {f"{controllers[name]}/{group}{name}": text for name, text in V1_FILES.items()}
+    cgroup = f"5:memory:{path}\n2:cpu,cpuacct:{path}\n0::/\n"
+    mounts = {"unified": ("/", "cgroup2 cgroup2 rw")}
+    mounts |= {names: (root, f"cgroup cgroup rw,{names}") for names in ("cpu,cpuacct", "memory")}
+    groups = make_groups(tmp_path, cgroup, mounts, files)
+    assert groups.cpu_limit() == 4.0
+    assert (groups.memory_limit_bytes(), groups.free_memory_bytes()) == (1000, 400)
+    assert groups.throttled_seconds() == 0.25
+
+
+def test_without_limits_or_without_groups_nothing_is_known(tmp_path: pathlib.Path) -> None:
+    files = {"cpu.max": "max 100000\n", "memory.max": "max\n", "cpu.stat": "usage_usec 5\n"}
+    unlimited = make_groups(tmp_path, "0::/\n", {"": ("/", "cgroup2 cgroup2 rw")}, files)
+    for groups in (unlimited, Cgroups(tmp_path / "without")):
+        assert (
+            groups.cpu_limit(),
+            groups.memory_limit_bytes(),
+            groups.free_memory_bytes(),
+            groups.throttled_seconds(),
+        ) == (None,) * 4

@@ -1,4 +1,4 @@
-"""The history of stored runs, and commands to a run in progress."""
+"""The history of stored runs, commands to a run in progress, and files that are written whole."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from advisor.domain.measurement import Interval
 from advisor.domain.run_events import Finished, Resumed
 from advisor.store import runs
 from advisor.store.control import RunControl
+from advisor.store.files import write_atomically
 from advisor.store.runs import ENTRY, HistoryEntry, load_entry, size_of_events
 from advisor.store.store import Store
 
@@ -27,13 +28,15 @@ def test_the_history_is_newest_first_with_model_and_device(three_runs: Store) ->
     entries = three_runs.history()
     assert run_ids(entries) == HISTORY
     assert [entry.finished for entry in entries] == [True, False, True]
-    assert {(entry.model, entry.device) for entry in entries} == {("synthetic/ffn@8x16", "CPU")}
+    assert {(entry.model, entry.device_name) for entry in entries} == {
+        ("synthetic/ffn@8x16", "CPU")
+    }
     assert entries == three_runs.history()
 
 
 def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
     Store(home).create(builders.header(**builders.on_second_gpu("NVIDIA H200")))
-    assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
+    assert [entry.device_name for entry in Store(home).history()] == ["NVIDIA H200"]
 
 
 def test_the_history_updates_a_run_that_has_finished_and_one_that_goes_on(
@@ -152,3 +155,29 @@ def test_a_link_or_a_directory_of_another_user_controls_nothing(
     assert control.read_commands(0) == ([], 0)
     with pytest.raises(RunNotControllableError):
         control.send("pause")
+
+
+def test_a_file_and_its_directory_are_made(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "folder" / "file"
+    write_atomically(file, b"first")
+    write_atomically(file, b"second")
+    assert file.read_bytes() == b"second"
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_failed_write_keeps_the_old_content_and_leaves_no_partial_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    write_atomically(file, b"old")
+
+    def fail(self: pathlib.Path, content: bytes) -> None:
+        with self.open("wb") as stream:
+            stream.write(content[:1])
+        raise OSError
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", fail)
+    with pytest.raises(OSError):  # noqa: PT011 - a full disk, a missing right and others
+        write_atomically(file, b"new")
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
