@@ -100,10 +100,7 @@ def list_workflows(run_options: RunOptions, context: Context) -> list[WorkflowRo
     # A stack may have another distribution, and so another environment, on this device.
     for workflow in catalogue.for_question(resolved).workflows:
         obstacle = find_obstacle(workflow, resolved, machine)
-        interpreter = None
-        if obstacle is None:
-            own = environment_interpreter(workflow, machine)
-            interpreter = own or machine.software.executable
+        own = "" if obstacle else environment_interpreter(workflow, machine)
         rows.append(
             WorkflowRow(
                 id=workflow.id,
@@ -111,7 +108,7 @@ def list_workflows(run_options: RunOptions, context: Context) -> list[WorkflowRo
                 status=obstacle.status if obstacle else "applies",
                 reason=obstacle.reason if obstacle else None,
                 fix=obstacle.fix if obstacle else None,
-                python=interpreter,
+                python=None if obstacle else own or machine.software.executable,
                 verified=workflow.verified,
             )
         )
@@ -191,11 +188,7 @@ def create(
     names: Names,
     *,
     python: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            help="interpreter to create them with; default: the one that runs p3-advisor",
-        ),
+        str, typer.Option(metavar="PATH", help="their interpreter; default: that of p3-advisor")
     ] = "",
     offline: Annotated[
         bool, typer.Option("--offline", help="install from uv's cache only")

@@ -46,13 +46,7 @@ def report(
     *,
     formats: Annotated[
         str,
-        typer.Option(
-            "--format",
-            "--to",
-            "-f",
-            metavar="FORMATS",
-            help="one or more of html, md, csv, json, parquet",
-        ),
+        typer.Option("--format", "--to", "-f", metavar="FORMATS", help="html,md,csv,json,parquet"),
     ] = "html",
     directory: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")
@@ -99,17 +93,10 @@ def compare(
     *,
     fail_on_regression: Annotated[
         str,
-        typer.Option(
-            metavar="SHARE",
-            help="exit with code 1 when the speed-up of an arm fell by more than this, such as 5%",
-        ),
+        typer.Option(metavar="SHARE", help="exit code 1 if a speed-up fell by more than this: 5%"),
     ] = "",
     fail_on_undecided: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-undecided",
-            help="exit with code 4 when the figures cannot exclude such a regression",
-        ),
+        bool, typer.Option("--fail-on-undecided", help="exit code 4 if that cannot be excluded")
     ] = False,
     formats: Annotated[
         str,

@@ -35,16 +35,9 @@ from probes.shape import Shape
 
 SCHEMA: Final = "p3-advisor/comparison/3"
 #: How an arm can have ended after which it no longer works; the others say that it was not tried.
-FAILURES: Final[frozenset[Status]] = frozenset(
-    {
-        "unsupported",
-        "build-failed",
-        "incorrect",
-        "not-engaged",
-        "out-of-memory",
-        "timed-out",
-        "crashed",
-    }
+FAILURES: Final[tuple[Status, ...]] = (
+    *("unsupported", "build-failed", "incorrect", "not-engaged"),
+    *("out-of-memory", "timed-out", "crashed"),
 )
 
 Outcome = Literal["no-regression", "regression", "undecided", "not-comparable", "same-run"]
