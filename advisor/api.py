@@ -23,8 +23,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.errors import ModelRefusedError, OptionValueError, UserError, choose_among
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent
-from advisor.execute.absent_gpu import propose_or_answer
-from advisor.execute.drafts import create, propose
+from advisor.execute.drafts import create, propose, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
 from advisor.report.answer_files import decide

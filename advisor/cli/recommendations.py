@@ -93,8 +93,7 @@ def ask(launch_options: LaunchOptions) -> None:
 def recommend(run_options: RunOptions, *, json: AsJson = False, jsonl: AsEvents = False) -> None:
     """Measure and score the workflows, and recommend one."""
     from advisor.domain.answer import Answer
-    from advisor.execute.absent_gpu import propose_or_answer
-    from advisor.execute.drafts import create
+    from advisor.execute.drafts import create, propose_or_answer
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     context = make_context()

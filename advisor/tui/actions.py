@@ -21,8 +21,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import Header
 from advisor.domain.text import escape_control_chars
 from advisor.execute import quiet
-from advisor.execute.absent_gpu import propose_or_answer
-from advisor.execute.drafts import DraftRun, create, propose_again
+from advisor.execute.drafts import DraftRun, create, propose_again, propose_or_answer
 from advisor.execute.repetitions import leaders_of
 from advisor.report import answer_files
 from advisor.report.answer_files import NAMES

@@ -17,7 +17,7 @@ from forks import RunProgram, assert_error, run_command
 from advisor import cli
 from advisor.ask import rubric_files
 from advisor.cli import recommendations
-from advisor.execute import absent_gpu, drafts
+from advisor.execute import drafts
 from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
 from advisor.store.store import Store
@@ -151,7 +151,7 @@ def test_root_is_warned_about_the_sandbox(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = recorded_runs.make_run(Store(home), finished=True)
-    monkeypatch.setattr(absent_gpu, "propose_or_answer", lambda *_: run)
+    monkeypatch.setattr(drafts, "propose_or_answer", lambda *_: run)
     monkeypatch.setattr(drafts, "create", lambda draft, _: draft)
     monkeypatch.setattr(recommendations, "execute", lambda *_: None)
     monkeypatch.setattr(os, "geteuid", lambda: user)

@@ -15,14 +15,14 @@ from advisor.ask.model import parse_model
 from advisor.ask.run_options import RunOptions
 from advisor.cli import schemas
 from advisor.domain.answer import Answer, encode
-from advisor.execute import absent_gpu
+from advisor.execute import drafts
 from advisor.report import text_report
 
 OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
 
 
 def find_answer(context: Context, **changes: Any) -> Answer:
-    return builders.known(absent_gpu.find_answer(builders.replace(OPTIONS, **changes), context))
+    return builders.known(drafts.find_answer(builders.replace(OPTIONS, **changes), context))
 
 
 def test_the_answer_names_its_origin_and_counts_less_than_a_measurement(context: Context) -> None:
@@ -37,7 +37,7 @@ def test_the_answer_names_its_origin_and_counts_less_than_a_measurement(context:
         assert fact in summary
     assert "(measured)" not in text
     recommendation = builders.known(answer.recommendation)
-    assert recommendation.trust >= absent_gpu.BEST_TRUST
+    assert recommendation.trust >= drafts.BEST_TRUST
     assert recommendation.trust_reasons[0] == answer.provenance
 
 
@@ -46,8 +46,8 @@ def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context
     model = parse_model(run_options, builders.shipped_catalogue().models)
     recorded_runs.make_gpu_run(context.store, model=model)
     generation = builders.replace(run_options, task="generate")
-    assert absent_gpu.find_answer(run_options, context) is not None
-    assert absent_gpu.find_answer(generation, context) is None
+    assert drafts.find_answer(run_options, context) is not None
+    assert drafts.find_answer(generation, context) is None
 
 
 def test_the_priorities_of_the_new_question_decide(context: Context) -> None:
@@ -92,7 +92,7 @@ def test_a_run_of_another_question_does_not_answer(
 ) -> None:
     recorded_runs.make_gpu_run(context.store)
     run_options = builders.replace(OPTIONS, **changes)
-    assert absent_gpu.find_answer(run_options, context) is None
+    assert drafts.find_answer(run_options, context) is None
 
 
 def test_a_damaged_run_is_skipped(context: Context) -> None:
