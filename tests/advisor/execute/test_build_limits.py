@@ -25,7 +25,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.execute import build_limits, building, race_pause, remaining
-from advisor.execute.expected_builds import with_expected_builds
+from advisor.execute.remaining import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
 from advisor.report.answer_files import decide
 from advisor.store.store import Store
