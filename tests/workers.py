@@ -40,7 +40,6 @@ CORE_MODULES = (
     "runtime.cells",
     "runtime.channel",
     "runtime.failures",
-    "runtime.environment",
     "runtime.harness",
     "runtime.process",
     "runtime.reference",

@@ -16,7 +16,7 @@ from probes.facts import FREED_MEMORY
 from probes.files import count_bytes, load_module
 from probes.host import Host
 from probes.outcome import Failure, Outcome
-from probes.runtime import environment, flexibility, process, reference, sandbox
+from probes.runtime import flexibility, process, reference, sandbox
 from probes.runtime.cells import (
     Job,
     build_cells,
@@ -96,9 +96,7 @@ def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModu
     versions, settings = module.versions(), module.settings(request)
     if keeps_freed_blocks and request.device == "cpu" and request.role != "serve":
         settings = {**settings, FREED_MEMORY: "kept"}
-    found = (
-        try_optional(environment.read_environment) if request.role in {"measure", "serve"} else None
-    )
+    found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
     channel.send(events.Imported(versions, settings, found))
     workflow: WorkflowModule = module
     return workflow

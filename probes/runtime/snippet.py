@@ -27,8 +27,7 @@ from probes.measuring import timing
 from probes.measuring.device_work import torch_on_gpu
 from probes.protocol import Request
 from probes.runtime.channel import Channel
-from probes.runtime.environment import read_environment
-from probes.runtime.process import keep_freed_blocks
+from probes.runtime.process import keep_freed_blocks, read_environment
 
 
 def run_role(request: Request, channel: Channel) -> None:

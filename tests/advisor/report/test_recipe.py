@@ -29,7 +29,7 @@ from advisor.report.found_recipe import FoundRecipe, pin
 from advisor.report.recipe_text import render_server
 from probes.events import Imported
 from probes.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
-from probes.runtime.environment import read_environment
+from probes.runtime.process import read_environment
 from probes.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"

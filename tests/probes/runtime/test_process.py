@@ -24,7 +24,7 @@ from advisor.ask import rubric_files
 from advisor.domain.errors import SandboxError
 from advisor.probing import supervisor
 from probes import files, protocol
-from probes.runtime import environment, process, reference, sandbox
+from probes.runtime import process, reference, sandbox
 from probes.runtime.cells import Job
 
 
@@ -42,7 +42,7 @@ def test_only_a_measured_worker_reports_its_environment(
 
 
 def test_packages_are_those_that_the_standard_library_finds() -> None:
-    found = environment.read_environment()
+    found = process.read_environment()
     versions, providers = found.distributions, found.providers
     assert found.python == "{}.{}".format(*sys.version_info)
     assert versions == {
