@@ -10,13 +10,12 @@ import pathlib
 import sys
 from typing import Any
 
-from probes import checks, events, protocol
+from probes import checks, device_work, events, protocol, timing
 from probes.adapter import Program, Subject, UnsupportedError, WorkflowModule
 from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.files import load_module
-from probes.measuring import device_work, timing
 from probes.outcome import Failure, Phase
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional

@@ -22,8 +22,8 @@ from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
+from probes.device_work import run_queue_seconds
 from probes.events import STALL_RATIO, STALL_SECONDS, NewShapeOutcome, NewShapeResult
-from probes.measuring.device_work import run_queue_seconds
 from probes.protocol import Request
 from probes.shape import Shape
 

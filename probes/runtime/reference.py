@@ -7,14 +7,13 @@ import dataclasses
 import json
 from typing import Any
 
-from probes import arrays, events, protocol
+from probes import arrays, device_work, events, protocol
 from probes.adapter import ModelError
 from probes.checking import array_reference, program_cell, text_reference
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
 from probes.files import replace_when_complete
-from probes.measuring import device_work
 from probes.runtime import flexibility, process
 from probes.runtime.cells import Job
 from probes.runtime.failures import try_optional

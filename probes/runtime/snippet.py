@@ -17,14 +17,13 @@ import time
 import types
 from typing import Any
 
-from probes import events
+from probes import events, timing
 from probes.arrays import as_collected, np
 from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
+from probes.device_work import torch_on_gpu
 from probes.facts import EACH_CALL
 from probes.host import Host
-from probes.measuring import timing
-from probes.measuring.device_work import torch_on_gpu
 from probes.protocol import Request
 from probes.runtime.channel import Channel
 from probes.runtime.process import keep_freed_blocks, read_environment

@@ -7,10 +7,9 @@ import statistics
 import time
 from typing import Any
 
-from probes import events, protocol
+from probes import device_work, events, protocol, timing
 from probes.checking.program_cell import ProgramCell
 from probes.host import Host
-from probes.measuring import device_work, timing
 from probes.outcome import Failure
 from probes.runtime import flexibility
 from probes.runtime.cells import Job, calls_of, nondeterministic

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import torch
 
 from probes.adapter import Engagement, Program
-from probes.measuring.device_work import profile_calls
-from probes.measuring.timing import Calls
+from probes.device_work import profile_calls
 from probes.shape import Shape
 from probes.stacks import pytorch
+from probes.timing import Calls
 
 #: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.
 WARMUP_CALLS = 3

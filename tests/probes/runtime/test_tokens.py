@@ -15,11 +15,11 @@ from workers import WorkerResult, rules
 from probes.adapter import UnsupportedError
 from probes.checking.program_cell import ProgramCell
 from probes.checks import UserMetric
-from probes.measuring.timing import VisitSize
 from probes.runtime.cells import Job, report_losses, warm_up_first_token
 from probes.runtime.failures import exception_summary
 from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
+from probes.timing import VisitSize
 
 SIZES = [2, 4]
 #: A workflow whose calls have ended when they return.
@@ -167,7 +167,7 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
 ) -> None:
     sent: list[Any] = []
     service = text_service({size: TextProgram() for size in (1, 4, 16)}, sent, task)
-    monkeypatch.setattr("probes.measuring.device_work.profile_calls", lambda _, shape: shape)
+    monkeypatch.setattr("probes.device_work.profile_calls", lambda _, shape: shape)
     service.diagnose()
     assert [each.batch_size for each in sent if isinstance(each, Shape)] == profiled
 

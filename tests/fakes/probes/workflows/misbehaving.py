@@ -12,9 +12,9 @@ import sys
 import time
 import types
 
+from probes import timing
 from probes.adapter import ModelError, UnsupportedError
 from probes.events import Engagement
-from probes.measuring import timing
 from probes.workflows import pytorch_eager as eager
 from probes.workflows.pytorch_eager import *
 

@@ -14,8 +14,8 @@ from time import perf_counter, sleep
 from typing import Any
 
 from probes.events import Diagnosed, Peaks
-from probes.measuring.timing import LONG_CALL_SECONDS, NANOSECONDS, Calls
 from probes.shape import Shape
+from probes.timing import LONG_CALL_SECONDS, NANOSECONDS, Calls
 
 #: Maximum number of tries. A single clean try of a call this long is enough.
 TRIES = 5

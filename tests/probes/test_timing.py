@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from fake_clock import FakeClock, no_op, no_synchronize, replace_clocks
 
+from probes import timing
 from probes.events import Visited, WarmedUp
-from probes.measuring import timing
-from probes.measuring.timing import Calls, VisitSize
 from probes.shape import Shape
+from probes.timing import Calls, VisitSize
 
 ONE_AND_THREE = VisitSize(calls=3, warmup_calls=1)
 

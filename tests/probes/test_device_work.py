@@ -13,8 +13,8 @@ import pytest
 from fake_clock import FakeClock, no_synchronize, replace_clocks
 from forks import run_command
 
-from probes.measuring import device_work
-from probes.measuring.timing import Calls
+from probes import device_work
+from probes.timing import Calls
 
 
 @pytest.fixture
@@ -140,8 +140,8 @@ def test_one_stall_of_the_machine_does_not_make_a_long_call_late(clock: FakeCloc
 PROFILE = """
 import sys
 import torch
-from probes.measuring import device_work
-from probes.measuring.timing import Calls
+from probes import device_work
+from probes.timing import Calls
 from probes.shape import Shape
 found = device_work.profile_calls(Calls(torch.neg, [torch.ones(2)], lambda: None), Shape(1))
 print(found.shape.batch_size, "torch._inductor" in sys.modules)

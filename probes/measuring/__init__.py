@@ -1,1 +1,0 @@
-"""Measure callables: warm-up, visits, profiles, peak rates."""
