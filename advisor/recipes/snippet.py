@@ -110,23 +110,26 @@ def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]
 
     A comment stands for the others. The line `known` is left out: the user's code has it.
     """
+    note, _, rest = integration.partition("\n")
+    if note.startswith("#") and not EACH_CALL.match(f"{note}\n"):
+        # It says what `model` and `inputs` are.
+        return [note, *shorten(rest, most - 1, known)]
     every = dict(enumerate(integration.splitlines(), start=1))
     lines = {number: line for number, line in every.items() if line and line != known}
     first = next((number for number in lines if EACH_CALL.match(f"{lines[number]}\n")), 0)
-    # One in the first line says what `model` is.
-    comments = {each for each in lines if each > 1 and lines[each].lstrip().startswith("#")}
+    comments = {each for each in lines if lines[each].lstrip().startswith("#")}
     checks = {each for each in lines if lines[each].startswith("assert ")}
     for left_out in (set[int](), comments - {first}, comments, comments | checks):
         if len(lines) - len(left_out) <= most:
             return [line for number, line in lines.items() if number not in left_out]
-    statements, imports = list[ast.stmt](), list[str]()
+    imports = {each for each in lines if lines[each].startswith(("import ", "from "))}
+    statements = list[ast.stmt]()
     # A file from another machine could have anything else here.
     with contextlib.suppress(NoRecipeError):
-        statements, (imports, _) = parse(integration).body, split_imports(integration)
+        statements = parse(integration).body
     calls = [each for each in lines if first and each >= first]
     calls = calls if len(calls) < most else []
-    left_out = comments | checks | {*calls}
-    steps = [each for each in lines if each not in left_out and lines[each] not in imports]
+    steps = sorted(lines.keys() - comments - checks - imports - {*calls})
     room = most - 1 - len(calls)
     shown = steps[-room:] if calls and room else []
     while shown and shown[0] not in {each.lineno for each in statements}:

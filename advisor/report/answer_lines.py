@@ -162,10 +162,10 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
     model = answer.question.model
     known = "" if isinstance(model, OnnxModel) else IMPORT_TORCH
     lines = lines_for(model, advised.measured.integration)
-    if isinstance(model, FactoryModel) and answer.results.inputs is not None:
-        lines = call_as_given(lines, answer.results.inputs.tensors)
     if lines and TRAINING_MODE in advised.measured.adjusted:
         lines = f"model.eval()  # it was returned in training mode\n{lines}"
+    if isinstance(model, FactoryModel) and answer.results.inputs is not None:
+        lines = call_as_given(lines, answer.results.inputs.tensors)
     return shorten(lines, most, known)
 
 

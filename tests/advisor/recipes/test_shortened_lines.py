@@ -42,6 +42,12 @@ def test_code_that_is_too_long_ends_with_its_call(most: int, first: str, count: 
     assert ("# Each call:" in shown) == (most not in {7, 8})
 
 
+def test_the_note_on_model_and_inputs_stays() -> None:
+    note = "# model, inputs: as p3-advisor recipe prints them"
+    for most in (20, 6, 3):
+        assert shorten(f"{note}\n{LONG}", most) == [note, *shorten(LONG, most - 1)]
+
+
 def test_a_call_that_is_too_long_leaves_room_for_the_lines_above_it() -> None:
     lines = ["import stack", "model = stack.load(model)", *LONG.splitlines()[7:]]
     gap = "# {} more lines, which p3-advisor recipe prints"
