@@ -23,33 +23,15 @@ from probes import protocol
 from probes.checking.rules import Rules, rules_for
 from probes.runtime.channel import Channel
 
+PROBES = rubric_files.probes_directory()
 #: Modules that a worker imports before any stack.
-CORE_MODULES = (
-    "adapter",
-    "arrays",
-    "checking.correctness",
-    "checking.program_cell",
-    "checking.text_correctness",
-    "checking.stored_reference",
-    "checking.text_reference",
-    "runtime.flexibility",
-    "device_work",
-    "timing",
-    "files",
-    "protocol",
-    "runtime.cells",
-    "runtime.channel",
-    "runtime.failures",
-    "runtime.harness",
-    "runtime.process",
-    "runtime.reference",
-    "runtime.tokens",
-    "runtime.watchdog",
-    "checks",
-    "events",
-    "outcome",
-    "runtime.worker",
-)
+CORE_MODULES = [
+    ".".join(file.relative_to(PROBES).with_suffix("").parts)
+    for folder in (PROBES, PROBES / "checking", PROBES / "runtime")
+    for file in sorted(folder.glob("*.py"))
+    # These import numpy, or run as a script.
+    if file.stem not in {"__init__", "server_workflow", "watchdog_script"}
+]
 #: Environment variable that a worker and all its descendants inherit, in every session. A test
 #: finds the processes by it.
 MARK_VARIABLE = "P3_ADVISOR_TEST_MARK"

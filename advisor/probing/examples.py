@@ -23,7 +23,7 @@ import os, pathlib, runpy
 worker, name, given, confined, folder = sys.argv[1:]
 runpy.run_path(worker)["register_package"]()
 if confined:
-    from probes.runtime import sandbox
+    from probes import sandbox
     sandbox.enter([pathlib.Path(folder)], pathlib.Path(folder, "tmp"))
 from probes.subjects import factory
 pathlib.Path(folder, "rows").write_text(str(factory.count_rows(name, given)))

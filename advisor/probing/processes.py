@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import psutil
 
-from probes.runtime.watchdog import find_processes
+from probes.watchdog import find_processes
 
 #: File in a control directory: the user skipped this worker.
 SKIPPED_FILE = "skipped"

@@ -28,10 +28,9 @@ from advisor.probing.worker_failures import (
 )
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.store.files import report_unwritable
-from probes import protocol
+from probes import protocol, sandbox
 from probes.events import Event, Visited
 from probes.outcome import Failure, Outcome, Phase
-from probes.runtime import sandbox
 
 #: A worker that has written its response gets this long to exit by itself.
 EXIT_GRACE_SECONDS = 5.0

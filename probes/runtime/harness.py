@@ -8,7 +8,7 @@ import pathlib
 import sys
 from typing import Any
 
-from probes import events, protocol
+from probes import events, protocol, sandbox
 from probes.adapter import UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
@@ -16,7 +16,7 @@ from probes.facts import FREED_MEMORY
 from probes.files import count_bytes, load_module
 from probes.host import Host
 from probes.outcome import Failure, Outcome
-from probes.runtime import flexibility, process, reference, sandbox
+from probes.runtime import flexibility, process, reference
 from probes.runtime.cells import (
     Job,
     build_cells,

@@ -13,7 +13,7 @@ import sys
 # gone when the process becomes the script.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))  # noqa: PTH120 - as in `worker`
 
-from probes.runtime import watchdog
+from probes import watchdog
 
 if __name__ == "__main__":
     watchdog.start(1)

@@ -43,7 +43,7 @@ if __name__ == "__main__":
     # Before any heavy import: the watchdog keeps the size of this process.
     private_stdout = reserve_stdout()
     register_package()
-    from probes.runtime import watchdog
+    from probes import watchdog
 
     watchdog.start(private_stdout)
     # After a crash in native code, the log has the Python line that called it.

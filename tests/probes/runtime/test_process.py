@@ -23,8 +23,8 @@ from forks import run_command
 from advisor.ask import rubric_files
 from advisor.domain.errors import SandboxError
 from advisor.probing import supervisor
-from probes import files, protocol
-from probes.runtime import process, reference, sandbox
+from probes import files, protocol, sandbox
+from probes.runtime import process, reference
 from probes.runtime.cells import Job
 
 
