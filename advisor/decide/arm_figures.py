@@ -86,10 +86,13 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
 def memory_of_processes(
     main: ProcessState, processes: Sequence[ProcessState], checked: MemoryChecked | None
 ) -> MemoryBytes:
-    found = (summarise_memory(each, checked).peak for each in processes)
-    peaks = sorted(peak for peak in found if peak is not None)
+    """Return the memory of `main`, or of another process where it is unknown, with the spread."""
+    found = [summarise_memory(each, checked) for each in processes]
+    peaks = sorted(each.peak for each in found if each.peak is not None)
     several = (peaks[0], peaks[-1]) if len(peaks) > 1 else None
-    return msgspec.structs.replace(summarise_memory(main, checked), spread=several)
+    of_main = summarise_memory(main, checked)
+    known = (each for each in (of_main, *found) if each.peak is not None)
+    return msgspec.structs.replace(next(known, of_main), spread=several)
 
 
 def released_earlier(warm: MemoryRead | None) -> int:

@@ -59,6 +59,13 @@ def test_the_spread_of_the_memory_is_that_of_all_processes() -> None:
     assert arm_figures.memory_of_processes(first, (first,), None).spread is None
 
 
+def test_the_memory_of_an_interrupted_process_is_that_of_a_later_one() -> None:
+    first = builders.process(device_memory=None, warm_memory=HOST, memory=HOST)
+    second = builders.process(device_memory=DEVICE, warm_memory=HOST, memory=HOST)
+    found = arm_figures.memory_of_processes(first, (first, second), checked_allocation(256))
+    assert found.peak == DEVICE.peak_bytes
+
+
 ON_CPU = replace(HOST, device_reserved_bytes=None)
 
 
