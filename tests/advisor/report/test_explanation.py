@@ -96,7 +96,7 @@ def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
-    "kept", ["h100-ffn-llama2-7b-float16", "h100-matmul-llama2-7b-float16-tensorrt-rtx"]
+    "kept", ["h100-ffn-llama2-7b-float16", "h200-matmul-llama2-7b-float16-tensorrt-rtx"]
 )
 def test_launches_are_no_limit_that_other_figures_deny(kept: str) -> None:
     """A graph of them hardly gains, or memory is read for longer than the device seems busy."""
