@@ -16,7 +16,7 @@ from advisor.domain.errors import VerificationError
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.domain.snippet import Result, Snippet, SnippetPair, Tried, Verification, shows_nothing
-from advisor.domain.text import format_interval, format_milliseconds, write_speedup
+from advisor.domain.text import format_interval, format_milliseconds, is_unknown, write_speedup
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose_recipe
@@ -102,7 +102,8 @@ def render_verification(found: Verification) -> str:
         own, other = map(format_milliseconds, (found.seconds_reached, found.baseline_seconds))
         unfit = bool(found.doubt)
         shown = write_speedup(found.speedup_reached, unfit=unfit, interval=True, in_words=True)
-        reached = f"{shown} as fast as {baseline}"
+        is_lost = is_unknown(found.speedup_reached)
+        reached = "how fast is not known" if is_lost else f"{shown} as fast as {baseline}"
         times = f"{own} ms a call instead of {other} ms"
         if found.doubt:
             times = DOUBTS[found.doubt]

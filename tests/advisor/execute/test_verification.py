@@ -162,6 +162,8 @@ def test_a_gain_that_may_be_none_or_another_one_on_a_busy_machine_is_undecided(
     assert verification.classify(same, same, 0.05) == "holds", "no gain was promised"
     open_run = builders.replace(found, holds=False, speedup=any_speed, changed_versions={})
     assert f"p3-advisor resume {found.run_id} --wait" in render_verification(open_run)
+    lost = Interval(value=1.0, low=0.0017, high=601494.0)
+    assert "601" not in render_verification(builders.replace(found, speedup_reached=lost))
 
 
 def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
