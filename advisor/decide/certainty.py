@@ -220,7 +220,8 @@ def assess(
     least = advised.score + advised.bonus + rule.near
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
     needs_speed = contest.question.priorities.shares()[PERFORMANCE] > 0
-    is_checked = all(
+    # Those of the baseline are what the user has now.
+    is_checked = advised.arm == results.baseline or all(
         checked.accuracy_class != "unchecked" for checked in results.by_arm[advised.arm].correctness
     )
     is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked

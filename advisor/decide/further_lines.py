@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.decide.diagnosis import find_lower_precision
+from advisor.decide.other_arms import is_baseline_advised
 from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.accuracy import why_unchecked, worst_check
@@ -191,13 +192,14 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
     worst = worst_check(facts.measured.correctness)
     if worst is None or worst.accuracy_class == "exact":
         return []
+    exact = _alternative(facts, facts.advice.best_exact)
     if worst.accuracy_class == "unchecked":
-        exact = _alternative(facts, facts.advice.best_exact)
+        if is_baseline_advised(facts):
+            return []  # the trust has the reason
         instead = f" Best with outputs that were all checked: {exact}." if exact else ""
         return [f"Not all of its outputs were checked: {why_unchecked(worst)}.{instead}"]
     if facts.scored.weight_format is not None:
         return []  # the line of the weights has the error
-    exact = _alternative(facts, facts.advice.best_exact)
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
     reason = BEYOND_ROUNDING.get(worst.accuracy.fault, "")
     return [f"Its outputs are close, not exact: {_cost(worst)}{reason}. {instead}"]

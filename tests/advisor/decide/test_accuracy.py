@@ -22,7 +22,7 @@ from advisor.domain.model import FactoryModel, Model
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState
 from advisor.domain.workflow import DeclaredArm
-from probes.checks import Accuracy, AccuracyClass, Fault, TextScores, UserMetric
+from probes.checks import Accuracy, AccuracyClass, Checked, Fault, TextScores, UserMetric
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 
@@ -32,8 +32,9 @@ def measured(name: str, speedup: float, accuracy_class: str, accuracy: Accuracy)
     return builders.measurement(name, speedup=speedup, correctness=checks)
 
 
-def advise(*arms: Measurement, **asked: Any) -> AdvisedAnswer:
-    results = builders.results(builders.measurement(BASELINE, speedup=1.0), *arms)
+def advise(*arms: Measurement, baseline: tuple[Checked, ...] = (), **asked: Any) -> AdvisedAnswer:
+    first = builders.measurement(BASELINE, speedup=1.0)
+    results = builders.results(replace(first, correctness=baseline or first.correctness), *arms)
     known = builders.catalogue(*(builders.workflow(measured.workflow) for measured in arms))
     question = builders.question(model=DEMO, **asked)
     head = builders.header(question=question, catalogue=known)
@@ -110,6 +111,15 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
     assert (unchecked.advice.best_exact, checked.advice.best_exact) == (BASELINE, "fast")
     assert built_answers.headline(unchecked.answer, "accuracy")
     assert not built_answers.headline(checked.answer, "accuracy")
+
+
+def test_unchecked_outputs_of_the_advised_baseline_leave_the_choice_clear() -> None:
+    unseen = Accuracy(fault="uncompared", unseen=("int",))
+    slow = measured("slow", 0.5, "unchecked", unseen)
+    found = advise(slow, baseline=slow.correctness)
+    assert (found.advice.arm, found.decision.word) == (BASELINE, "CLEAR")
+    assert not built_answers.headline(found.answer, "accuracy")
+    assert any("type int" in reason for reason in found.advice.trust_reasons)
 
 
 @pytest.mark.parametrize(
