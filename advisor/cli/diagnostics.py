@@ -223,16 +223,11 @@ def create(
     )
     chosen = env_registry.select(catalogue.workflows, names)
     for name, environment in chosen.items():
-        lock = (
-            ""
-            if env_registry.lock_file(settings.rubric, name).is_file()
-            else "; no lock file for this platform, so the newest versions are installed"
-        )
+        is_locked = env_registry.lock_file(settings.rubric, name).is_file()
+        lock = "" if is_locked else "; no lock file for this platform: the newest versions come"
         print_status(f"{name}: {environment.terms}{lock}")
         for device, other in env_registry.device_alternatives(catalogue.workflows, name).items():
-            print_status(
-                f"{name} does not serve {device}; for {device}: p3-advisor env create {other}"
-            )
+            print_status(f"{name} does not serve {device}: p3-advisor env create {other} does")
     for name, environment in chosen.items():
         print_text(env_creation.create(name, environment, settings))
 
