@@ -91,7 +91,8 @@ def _find_model(run_options: RunOptions, models: Models) -> Model:
         return parse_directory(text, run_options, models)
     if ":" in text:
         return _parse_factory(text)
-    if HUB_NAME.fullmatch(text) and not run_options.offline:
+    is_on_hub = HUB_NAME.fullmatch(text) and not text.startswith("demo/")
+    if is_on_hub and not run_options.offline:
         return TransformersModel(name=text, weights=parse_weights(run_options.weights_from))
     raise _unknown_model(text, models, offline=run_options.offline)
 
@@ -205,6 +206,7 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
         return UnknownModelError(f"unknown model {text!r}", f"did you mean {_offer(f'{text}.py')}?")
     known = [
         models.demo.name,
+        models.demo_gpu.name,
         *models.configurations,
         *(f"synthetic/{block}" for block in PAPER_BLOCKS),
     ]

@@ -259,6 +259,7 @@ def test_a_factory_may_be_imported_or_assigned(
         ("no-such-model", UnknownModelError, "unknown model"),
         ("", UnknownModelError, ""),
         ("/no/such/folder", UnknownModelError, "neither a file nor a directory"),
+        ("demo/bret", UnknownModelError, "unknown model"),
         ("synthetic/cube", UnknownModelError, "not a synthetic model"),
         ("synthetic/encoder", UnknownModelError, "not a synthetic model"),
         ("synthetic/ffn@", UnknownModelError, "not a synthetic model"),
