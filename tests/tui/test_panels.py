@@ -10,7 +10,6 @@ import uuid
 import builders
 import built_answers
 import pytest
-from built_answers import with_measurement, with_question
 from kept.runs import EVIDENCE
 from onscreen import (
     async_test,
@@ -88,7 +87,7 @@ async def test_a_hostile_model_name_is_shown_without_markup(
         original = results.shown
         for name in HOSTILE[:-1]:
             model = builders.replace(original.answer.question.model, name=name)
-            renamed = with_question(original.answer, model=model)
+            renamed = built_answers.with_question(original.answer, model=model)
             results.original = results.shown = builders.replace(original, answer=renamed)
             results.draw()
             await wait_for_text(pilot, panels.printable(name)[:4])
@@ -167,7 +166,7 @@ def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
 
 def test_decision_and_trust_stand_above_the_code_of_which_no_line_is_cut() -> None:
     code = "".join(f"line_{number} = {' + '.join('x' * 50)}\n" for number in range(9))
-    made = with_measurement(built_answers.answer(), "compiled", integration=code)
+    made = built_answers.with_measurement(built_answers.answer(), "compiled", integration=code)
     for width in (80, 120):
         shown = render_answer_lines(ShownAnswer(made, builders.shipped_catalogue()), width)
         _, decision, cost, *lines = shown.plain.split("\n")

@@ -15,7 +15,6 @@ import workers
 from builders import replace
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 from recorded_runs import make_run
-from sessions import expect_failure
 
 from advisor.ask.context import Context
 from advisor.decide.headline import write_headline
@@ -336,7 +335,7 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
         assert session.is_running
         time.sleep(0.1)
         session.refresh()
-    failure = expect_failure(session.state.processes["quick"][0].outcome, "skipped")
+    failure = sessions.expect_failure(session.state.processes["quick"][0].outcome, "skipped")
     assert failure.skip_cause == "user"
     check = session.state.quiet_check
     assert check is not None

@@ -11,7 +11,6 @@ import builders
 import built_answers
 import psutil
 import pytest
-from built_answers import without_advice
 from onscreen import (
     asking_app,
     async_test,
@@ -145,7 +144,7 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
 ) -> None:
     monkeypatch.setattr(execution, "drop_refused", lambda *_: True)
     refused = Problem(name="model-refused", what="no model", next_step="mend it", exit_code=2)
-    answer = without_advice(built_answers.answer(), refused)
+    answer = built_answers.without_advice(built_answers.answer(), refused)
     monkeypatch.setattr(run_controller, "evaluate", lambda *_: answer)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:

@@ -8,7 +8,6 @@ from typing import Any
 
 import builders
 import pytest
-from builders import BASELINE, replace
 from built_measurements import RACES, summarise
 from recorded_runs import OPENED
 
@@ -66,7 +65,7 @@ def test_the_memory_of_an_interrupted_process_is_that_of_a_later_one() -> None:
     assert found.peak == DEVICE.peak_bytes
 
 
-ON_CPU = replace(HOST, device_reserved_bytes=None)
+ON_CPU = builders.replace(HOST, device_reserved_bytes=None)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ ON_CPU = replace(HOST, device_reserved_bytes=None)
         (HOST, None, None, arm_figures.PENDING_SOURCE),
         (ON_CPU, checked_allocation(256), None, arm_figures.PENDING_SOURCE),
         (ON_CPU, None, 300, arm_figures.HOST_SOURCE),
-        (replace(ON_CPU, peak_rss_bytes=None), None, None, "not measured"),
+        (builders.replace(ON_CPU, peak_rss_bytes=None), None, None, "not measured"),
         (None, None, None, "not measured"),
     ],
 )
@@ -97,7 +96,7 @@ def test_memory_of_the_host_counts_without_a_gpu_alone(
     ],
 )
 def test_implausible_memory_is_null_with_the_reason(changes: dict[str, Any], reason: str) -> None:
-    found = summarise_process(replace(DEVICE, **changes))
+    found = summarise_process(builders.replace(DEVICE, **changes))
     assert (found.peak, found.serving) == (None, None)
     assert found.source.startswith("not known: ")
     assert reason in found.source
@@ -109,26 +108,26 @@ def test_implausible_memory_is_null_with_the_reason(changes: dict[str, Any], rea
 def test_what_the_allocator_released_before_the_end_belongs_to_the_peak(
     held: int | None, peak: int
 ) -> None:
-    freed = replace(DEVICE, peak_bytes=700 * MEBIBYTE, source="freed")
+    freed = builders.replace(DEVICE, peak_bytes=700 * MEBIBYTE, source="freed")
     held_bytes = None if held is None else held * MEBIBYTE
-    host = replace(HOST, device_held_bytes=held_bytes)
+    host = builders.replace(HOST, device_held_bytes=held_bytes)
     assert summarise_process(freed, host).peak == peak * MEBIBYTE
     assert summarise_process(DEVICE, host).peak == DEVICE.peak_bytes
 
 
 @pytest.mark.parametrize("source", ["grown", "freed"])
 def test_batch_sizes_that_were_tried_later_are_no_part_of_the_peak(source: Any) -> None:
-    device = replace(DEVICE, source=source)
-    last = replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
+    device = builders.replace(DEVICE, source=source)
+    last = builders.replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
     found = summarise_process(device, last=last)
     assert found.peak == 900 * MEBIBYTE
 
 
 def test_a_worker_that_released_memory_may_free_less_at_its_end_than_it_had_reserved() -> None:
-    freed = replace(DEVICE, peak_bytes=100 * MEBIBYTE, source="freed")
-    host = replace(HOST, device_held_bytes=90 * MEBIBYTE)
+    freed = builders.replace(DEVICE, peak_bytes=100 * MEBIBYTE, source="freed")
+    host = builders.replace(HOST, device_held_bytes=90 * MEBIBYTE)
     assert summarise_process(freed, host).peak == (100 + 256 - 90) * MEBIBYTE
-    assert summarise_process(replace(freed, source="grown"), host).peak is None
+    assert summarise_process(builders.replace(freed, source="grown"), host).peak is None
     assert summarise_process(freed, HOST).peak is None
 
 
@@ -174,17 +173,17 @@ def metrics_of(
     `stored_bytes` are the bytes of quantised weights.
     """
     visits = [
-        replace(visit, first_token_seconds=(first,) if first else ())
+        builders.replace(visit, first_token_seconds=(first,) if first else ())
         for visit, first in itertools.zip_longest(
             builders.visits(seconds, batch_size=4), first_token_seconds
         )
     ]
-    own: dict[str, Any] = {"opened": replace(OPENED, units_per_sample=output_tokens)}
+    own: dict[str, Any] = {"opened": builders.replace(OPENED, units_per_sample=output_tokens)}
     if stored_bytes is not None:
         own["engaged"] = Engagement(share=1.0, proof="", facts={}, weight_bytes=stored_bytes)
     reference = ProcessState(workloads={Shape(4): workload}, peaks=peaks)
     processes = {
-        BASELINE: builders.process(*visits),
+        builders.BASELINE: builders.process(*visits),
         "compiled": builders.process(*visits, **own),
         REFERENCE: reference,
     }
@@ -224,7 +223,7 @@ def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
     native = builders.known(OPENED.parameter_bytes)
     # A step reads some of the weights, and the cache of 256 bytes.
     read = native // 5
-    workload = replace(WORKLOAD, step_bytes=read + 256)
+    workload = builders.replace(WORKLOAD, step_bytes=read + 256)
     shares = []
     for stored in (None, native, native // 4):
         found, _ = metrics_of(workload, stored_bytes=stored)
@@ -291,10 +290,10 @@ def diagnose(diagnosed: Diagnosed | None = COUNTS_ON_GPU, **changes: Any) -> Cal
 
 
 def with_busy_share(share: float) -> Diagnosed:
-    return replace(COUNTS_ON_GPU, device_busy_share=share)
+    return builders.replace(COUNTS_ON_GPU, device_busy_share=share)
 
 
-UNSEEN = replace(with_busy_share(0.0), kernels_per_call=0.0, launches_per_call=0.0)
+UNSEEN = builders.replace(with_busy_share(0.0), kernels_per_call=0.0, launches_per_call=0.0)
 COUNTS = {"kernels_per_call", "device_busy_share"}
 
 
@@ -355,7 +354,7 @@ def test_a_peak_that_an_exact_arm_exceeds_by_far_is_left_out(
         peaks=Peaks(bytes_per_second=1e6, operations_per_second={"float32": PEAK}),
     )
     processes = {
-        BASELINE: builders.process(*builders.visits([0.2] * 3)),
+        builders.BASELINE: builders.process(*builders.visits([0.2] * 3)),
         "compiled": builders.process(*builders.visits([seconds] * 3), checked={Shape(1): checked}),
         REFERENCE: reference,
     }

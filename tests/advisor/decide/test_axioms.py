@@ -11,7 +11,6 @@ from typing import Any
 
 import builders
 import pytest
-from builders import BASELINE, replace
 from drawn import weights
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +77,7 @@ class Run:
 
     def with_arm(self, arm: Arm) -> Run:
         others = (arm if each.name == arm.name else each for each in self.arms)
-        return replace(self, arms=tuple(others))
+        return builders.replace(self, arms=tuple(others))
 
 
 def measured(arm: Arm, between: float) -> Measurement:
@@ -97,7 +96,7 @@ def measured(arm: Arm, between: float) -> Measurement:
         correctness=(builders.checked(accuracy_class=arm.accuracy),),
         build_seconds=BuildSeconds(cold=arm.build, warm=None, worst=arm.build),
     )
-    return replace(made, speedup=interval)
+    return builders.replace(made, speedup=interval)
 
 
 def workflow_of(arm: Arm) -> Workflow:
@@ -120,7 +119,7 @@ def rank(arms: Sequence[Arm], priorities: Priorities) -> dict[str, ScoredArm]:
     return {arm.arm: arm for arm in score(Run(tuple(arms), priorities))[1]}
 
 
-EAGER = Arm(BASELINE, 1.0)
+EAGER = Arm(builders.BASELINE, 1.0)
 FACTS: dict[str, st.SearchStrategy[Any]] = {
     "lines_changed": st.integers(0, 60),
     "vendors": st.integers(1, 5),
@@ -135,7 +134,7 @@ arms = st.builds(
     facts=st.fixed_dictionaries(FACTS).map(lambda facts: tuple(facts.items())),
 )
 fields = st.lists(arms, min_size=1, max_size=6).map(
-    lambda field: [replace(arm, name=f"arm{n}") for n, arm in enumerate(field)]
+    lambda field: [builders.replace(arm, name=f"arm{n}") for n, arm in enumerate(field)]
 )
 
 
@@ -152,7 +151,7 @@ def test_a_dominated_arm_never_ranks_above(field: list[Arm], priorities: Priorit
 def test_a_change_of_one_percent_changes_a_score_little(
     arm: Arm, priorities: Priorities, factor: float, figure: str
 ) -> None:
-    changed = replace(arm, **{figure: getattr(arm, figure) * factor})
+    changed = builders.replace(arm, **{figure: getattr(arm, figure) * factor})
     for asked, most in ((priorities, MOST_CHANGE), (builders.priorities(), MOST_CHANGE_BALANCED)):
         one, two = (rank([each], asked)["arm0"].score for each in (arm, changed))
         assert abs(one - two) <= most
@@ -275,7 +274,7 @@ def close_runs(seed: int) -> Iterator[tuple[random.Random, Run]]:
         performance = draw.choice([40.0, 80.0])
         rest = (100 - performance) / 2
         weights = builders.priorities(performance, rest, rest)
-        yield draw, replace(run, arms=arms, weights=weights)
+        yield draw, builders.replace(run, arms=arms, weights=weights)
 
 
 def test_the_answer_is_never_worse_in_everything_than_another_arm() -> None:
@@ -296,7 +295,7 @@ def test_a_faster_measurement_never_lowers_rank_or_word_of_its_arm() -> None:
     for draw, run in [*random_runs(2), *close_runs(2)]:
         before = decide(run)
         arm = draw.choice(run.arms)
-        faster = replace(arm, speedup=arm.speedup * draw.uniform(1.0, 1.5))
+        faster = builders.replace(arm, speedup=arm.speedup * draw.uniform(1.0, 1.5))
         after = decide(run.with_arm(faster))
         assert after.of(arm.name).rank <= before.of(arm.name).rank
         if before.advised.arm == arm.name:
@@ -313,7 +312,7 @@ def test_a_workflow_that_is_not_advised_changes_neither_the_advice_nor_lowers_th
             continue
         removed = draw.choice(others)
         rest = tuple(arm for arm in run.arms if arm.workflow != removed)
-        after = decide(replace(run, arms=rest))
+        after = decide(builders.replace(run, arms=rest))
         assert after.advised.arm == before.advised.arm
         assert after.word >= before.word
 
@@ -331,7 +330,7 @@ def test_the_draws_of_an_arm_do_not_depend_on_the_other_arms() -> None:
 def test_a_larger_error_of_any_arm_changes_no_advice_but_that_to_lose_accuracy() -> None:
     for draw, run in random_runs(5, 3 * RUNS):
         arm = draw.choice(run.arms)
-        vague = replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
+        vague = builders.replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
         before, after = decide(run), decide(run.with_arm(vague))
         is_unproven = after.of(before.advised.arm).unproven
         assert (after.advised.arm != before.advised.arm) <= is_unproven
@@ -353,10 +352,10 @@ def test_a_loss_of_accuracy_needs_a_gain_that_is_shown() -> None:
 def test_a_larger_error_of_the_answer_never_raises_its_word() -> None:
     for draw, run in [*random_runs(6), *close_runs(6)]:
         before = decide(run)
-        if before.advised.arm == BASELINE:
+        if before.advised.arm == builders.BASELINE:
             continue
         arm = next(each for each in run.arms if each.name == before.advised.arm)
-        vague = replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
+        vague = builders.replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
         after = decide(run.with_arm(vague))
         if not after.of(arm.name).unproven:
             assert after.word <= before.word
@@ -379,7 +378,7 @@ def test_eager_stays_where_an_arm_of_equal_grades_gains_nothing(gain: float) -> 
         facts = {"target_needs": "runtime"}
         same = Arm("same", gain, 0.01, tuple(facts.items()))
         found = decide(Run((same,), builders.priorities(), run.between))
-        assert found.advised.arm == BASELINE
+        assert found.advised.arm == builders.BASELINE
 
 
 def test_eager_never_stays_beside_an_exact_arm_that_scores_nearly_as_much() -> None:
@@ -388,10 +387,10 @@ def test_eager_never_stays_beside_an_exact_arm_that_scores_nearly_as_much() -> N
         for arm in run.arms:
             if arm.accuracy != "exact":
                 continue
-            fast = replace(arm, speedup=draw.uniform(1.3, 1.4))
+            fast = builders.replace(arm, speedup=draw.uniform(1.3, 1.4))
             _, scored, _ = score(run.with_arm(fast))
             scores = {each.arm: each.score for each in scored}
-            if scores[fast.name] >= scores[BASELINE] - 0.05:
+            if scores[fast.name] >= scores[builders.BASELINE] - 0.05:
                 checked += 1
-                assert certainty.best_scored(scored).arm != BASELINE
+                assert certainty.best_scored(scored).arm != builders.BASELINE
     assert checked > RUNS

@@ -10,7 +10,6 @@ import built_answers
 import msgspec
 import pytest
 import recorded_runs
-from built_answers import with_results
 from drawn import weights
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -241,13 +240,13 @@ def test_a_damaged_answer_is_refused(damage: str, name: str) -> None:
         if damage == "unknown workflow" or each.arm != answer.results.baseline
     ]
     with pytest.raises(ExportFileError):
-        decide_again(with_results(answer, measurements=tuple(measurements)), known)
+        decide_again(built_answers.with_results(answer, measurements=tuple(measurements)), known)
 
 
 def test_an_answer_without_measurements_stands_as_it_is() -> None:
     answer = read_run("cpu-demo")
     problem = Problem(name="budget-spent", what="nothing was timed", next_step="more", exit_code=4)
-    nothing = with_results(answer, measurements=())
+    nothing = built_answers.with_results(answer, measurements=())
     nothing = builders.replace(nothing, scores=(), recommendation=None, problem=problem)
     known = builders.shipped_catalogue()
     assert decide_again(nothing, known, priorities=builders.priorities(54, 26, 20)) == nothing

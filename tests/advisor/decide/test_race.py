@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import builders
 import pytest
-from builders import BASELINE, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,21 +172,21 @@ def test_half_widths_are_those_of_the_due_arms_and_infinite_without_two_rounds()
 
 
 #: Seconds of each arm: `a` beats `b`, and `c` is between them.
-SECONDS = {BASELINE: 1.0, "a": 0.1, "b": 0.3, "c": 0.2}
+SECONDS = {builders.BASELINE: 1.0, "a": 0.1, "b": 0.3, "c": 0.2}
 
 
 @pytest.mark.parametrize(
     ("groups", "best", "eliminated"),
     [
-        ([("a", "b")], "a", {BASELINE: 4, "b": 4}),
+        ([("a", "b")], "a", {builders.BASELINE: 4, "b": 4}),
         # The arms race again with one that was built later.
-        ([("a", "b"), ("a", "b", "c")], "a", {BASELINE: 8, "b": 8, "c": 8}),
+        ([("a", "b"), ("a", "b", "c")], "a", {builders.BASELINE: 8, "b": 8, "c": 8}),
         # The best arm has no place in the later group.
-        ([("a", "b"), ("b", "c")], "a", {BASELINE: 8, "b": 8}),
-        ([("b", "c"), ("a",)], "a", {BASELINE: 8, "b": 4}),
-        ([("a",), ("b",)], "a", {BASELINE: 8}),
+        ([("a", "b"), ("b", "c")], "a", {builders.BASELINE: 8, "b": 8}),
+        ([("b", "c"), ("a",)], "a", {builders.BASELINE: 8, "b": 4}),
+        ([("a",), ("b",)], "a", {builders.BASELINE: 8}),
         # Eliminated in the earlier group, the best of the later one.
-        ([("a", "b"), ("b",)], "a", {BASELINE: 8}),
+        ([("a", "b"), ("b",)], "a", {builders.BASELINE: 8}),
     ],
 )
 def test_an_arm_counts_as_in_the_last_group_that_it_raced_in(
@@ -198,12 +197,12 @@ def test_an_arm_counts_as_in_the_last_group_that_it_raced_in(
     made = []
     for index, arms in enumerate(groups):
         first_round = 4 * index + 1
-        made.append(RaceGroup(arms=(BASELINE, *arms), first_round=first_round))
-        for arm in (BASELINE, *arms):
+        made.append(RaceGroup(arms=(builders.BASELINE, *arms), first_round=first_round))
+        for arm in (builders.BASELINE, *arms):
             noise = (SECONDS[arm] * (1 + number / 1e4) for number in range(4))
             visits[arm] += builders.visits([*noise], first_round=first_round)
     state = builders.run_state({arm: builders.process(*visits[arm]) for arm in SECONDS})
-    state = replace(state, groups={Shape(1): tuple(made)})
+    state = builders.replace(state, groups={Shape(1): tuple(made)})
     result = race_result(state, Shape(1), builders.question())
     assert (result.best, result.rounds) == (best, 4 * len(groups))
     assert result.eliminated == eliminated
@@ -235,16 +234,16 @@ def test_arms_with_the_same_artefact_are_invalid(
     ]
     plan = builders.plan()
     process = builders.process(*builders.visits([1.0, 1.0]))
-    failed = replace(process, outcome=outcome)
+    failed = builders.replace(process, outcome=outcome)
     state = builders.run_state(
-        {BASELINE: process, "runtime/host": failed, "runtime/bound": process},
-        plan=replace(plan, arms=(*plan.arms, *arms)),
+        {builders.BASELINE: process, "runtime/host": failed, "runtime/bound": process},
+        plan=builders.replace(plan, arms=(*plan.arms, *arms)),
     )
     assert state.varying_sibling("runtime/bound") == sibling
     assert is_valid(state, "runtime/bound") == (sibling is None)
     assert ("runtime/bound" in failed_arms(state)) == (sibling is not None)
     assert not is_valid(state, "runtime/host")
-    assert is_valid(state, BASELINE)
+    assert is_valid(state, builders.BASELINE)
 
 
 RAISES = Outcome(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import builders
 import built_answers
 import pytest
-from builders import BASELINE
-from built_answers import advice_of, with_advice, with_results, without_advice
 from drawn import weights
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,16 +130,16 @@ def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
     assert made.advised is not None
     assert made.advised.measured is made.measurements["compiled"]
     assert made.advised.speedup == made.measurements["compiled"].speedup
-    assert made.baseline is made.measurements[BASELINE]
-    assert without_advice(made, PROBLEM).advised is None
-    assert with_advice(made, arm="gone").advised is None
+    assert made.baseline is made.measurements[builders.BASELINE]
+    assert built_answers.without_advice(made, PROBLEM).advised is None
+    assert built_answers.with_advice(made, arm="gone").advised is None
 
 
 def test_an_arm_whose_figures_a_file_lacks_is_not_ranked() -> None:
     made = built_answers.answer()
     others = tuple(each for each in made.results.measurements if each.arm != "compiled")
-    partial = with_results(made, measurements=others)
-    assert [each.arm for each in partial.ranked] == [BASELINE]
+    partial = built_answers.with_results(made, measurements=others)
+    assert [each.arm for each in partial.ranked] == [builders.BASELINE]
     assert partial.advised is None
 
 
@@ -152,7 +150,7 @@ def test_the_device_is_the_gpu_that_was_measured() -> None:
 
 def test_a_summary_has_the_decision_or_the_problem() -> None:
     made = built_answers.answer()
-    advice = advice_of(made)
+    advice = built_answers.advice_of(made)
     assert AnswerSummary.of(made) == AnswerSummary(
         arm="compiled",
         decision_word=advice.decision.word,
@@ -161,6 +159,6 @@ def test_a_summary_has_the_decision_or_the_problem() -> None:
         speedup=made.measurements["compiled"].speedup,
         first_line=made.headline[0].text,
     )
-    found = AnswerSummary.of(without_advice(made, PROBLEM))
+    found = AnswerSummary.of(built_answers.without_advice(made, PROBLEM))
     assert (found.arm, found.problem) == (None, PROBLEM)
     assert PROBLEM.what in found.first_line

@@ -13,7 +13,6 @@ import pytest
 import recorded_runs
 import sessions
 from builders import BASELINE, DUPLICATE, replace
-from sessions import expect_failure
 
 from advisor.ask.context import Context
 from advisor.ask.resolve import choose_budget
@@ -89,7 +88,7 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(context: Con
     run = sessions.execute_run(context, asked)
     answer = decide(run)
     (killed,) = run.state().processes["misbehaving/hangs"]
-    assert "--requests" in (expect_failure(killed.outcome, "timed-out").fix or "")
+    assert "--requests" in (sessions.expect_failure(killed.outcome, "timed-out").fix or "")
     assert "quick" in answer.measurements
 
 

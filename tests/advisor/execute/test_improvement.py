@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 import builders
 import built_answers
 import pytest
-from built_answers import timed_cell, with_measurement
 
 from advisor.ask.context import Context
 from advisor.decide.decision import evaluate
@@ -123,7 +122,7 @@ BREAKS = {
 
 def with_breaks(*breaks: str) -> Answer:
     facts = {"graph_breaks": {each: BREAKS[each] for each in breaks}}
-    return with_measurement(built_answers.answer(), "compiled", facts=facts)
+    return built_answers.with_measurement(built_answers.answer(), "compiled", facts=facts)
 
 
 def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
@@ -155,7 +154,7 @@ def test_what_was_tried_is_not_named_as_a_next_step_again() -> None:
     assert "improve tries" in " ".join(short_answer_lines(answer))
     ((arm, variant),) = improvement.find_variants(answer, state())
     failed = builders.replace(variant, failure="wrong outputs")
-    tried = with_measurement(answer, arm, variants=(failed,))
+    tried = built_answers.with_measurement(answer, arm, variants=(failed,))
     assert improvement.name_untried(tried, state()) == ""
     assert "improve tries" not in " ".join(short_answer_lines(tried))
 
@@ -167,7 +166,7 @@ def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPat
             own=Snippet(text=name),
             baseline=Snippet(text="baseline"),
             allowed=[1e-7],
-            cell=timed_cell(),
+            cell=built_answers.timed_cell(),
         )
         for name in ("other", "changed")
     )

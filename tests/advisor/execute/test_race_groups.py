@@ -18,7 +18,6 @@ import builders
 import msgspec
 import pytest
 import sessions
-from builders import BASELINE, DUPLICATE, replace
 from sessions import LimitedMemory, expect_failure
 from simulation import SimulatedSession, new_recorder, progress_of
 
@@ -40,7 +39,7 @@ from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 
-ARMS = {BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
+ARMS = {builders.BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
 
 
 #: Memory for the baseline, its duplicate and two more arms.
@@ -69,7 +68,7 @@ def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -
     state = resumed_run.state()
     groups = state.groups[Shape(2)]
     assert len(groups) == 3
-    assert {arm for group in groups for arm in group.arms} == {*ARMS, DUPLICATE}
+    assert {arm for group in groups for arm in group.arms} == {*ARMS, builders.DUPLICATE}
     assert set(decide(resumed_run).measurements) == ARMS
     assert state.finished
     assert remaining.waiting_arms(state, resumed_run.header().question) == set()
@@ -77,7 +76,7 @@ def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -
 
 def test_every_group_has_the_controls_and_the_best_arm(resumed_run: Run) -> None:
     groups = resumed_run.state().groups[Shape(2)]
-    assert all({BASELINE, DUPLICATE} < set(group.arms) for group in groups)
+    assert all({builders.BASELINE, builders.DUPLICATE} < set(group.arms) for group in groups)
     assert all(len(group.arms) <= MOST_BUILT for group in groups)
     assert all("quick" in group.arms for group in groups)
     first_rounds = [group.first_round for group in groups]
@@ -96,7 +95,7 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
     asked = sessions.short_options("quick,misbehaving/raises,narrow/served")
     answer = decide(sessions.execute_run(context, asked))
-    assert set(answer.measurements) == {BASELINE, "quick", "narrow/served"}
+    assert set(answer.measurements) == {builders.BASELINE, "quick", "narrow/served"}
 
 
 class MemoryLimitedSession(SimulatedSession):
@@ -120,11 +119,11 @@ class MemoryLimitedSession(SimulatedSession):
 
 def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline() -> None:
     arms = ["a", "b", "c", "d", "e"]
-    session = MemoryLimitedSession(dict.fromkeys([BASELINE, *arms], 0.0))
+    session = MemoryLimitedSession(dict.fromkeys([builders.BASELINE, *arms], 0.0))
     recorder = new_recorder(arms)
     budget = Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
     question = builders.question(budget=budget)
-    recorder.record(RepetitionStarted(repeat=1, arms=(BASELINE, *arms)))
+    recorder.record(RepetitionStarted(repeat=1, arms=(builders.BASELINE, *arms)))
     decide = functools.partial(
         evaluate,
         builders.header(
@@ -137,9 +136,9 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     rounds = visits_by_round(recorder.state, Shape(1), repeat=1)
     visited = [set(rounds[number]) for number in sorted(rounds)]
     assert visited == [
-        *[{BASELINE, "a", "b"}] * repetitions.REPEAT_ROUNDS,
-        *[{BASELINE, "c", "d"}] * repetitions.REPEAT_ROUNDS,
-        *[{BASELINE, "e"}] * repetitions.REPEAT_ROUNDS,
+        *[{builders.BASELINE, "a", "b"}] * repetitions.REPEAT_ROUNDS,
+        *[{builders.BASELINE, "c", "d"}] * repetitions.REPEAT_ROUNDS,
+        *[{builders.BASELINE, "e"}] * repetitions.REPEAT_ROUNDS,
     ]
     assert repetitions.is_repetition_complete(recorder.state, 1, question)
 
@@ -189,7 +188,7 @@ def threaded_context(context: Context, tmp_path: pathlib.Path) -> Context:
         shutil.copy(workflows / "misbehaving.py", workflows / f"{name}.py")
         with (rubric / "workflows.toml").open("a") as file:
             file.write(WORKFLOW.replace("NAME", name).replace("FAULT", fault))
-    return replace(context, probes=probes, rubric=rubric)
+    return builders.replace(context, probes=probes, rubric=rubric)
 
 
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:

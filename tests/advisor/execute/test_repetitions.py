@@ -12,7 +12,6 @@ import msgspec
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE, replace
-from sessions import expect_failure
 from simulation import SimulatedSession, new_recorder, progress_of
 
 from advisor.ask.context import Context
@@ -151,7 +150,7 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measure
     events = measured.events
     ended = [event.run_event for event in events if isinstance(event.run_event, WorkerEnded)]
     crash = next(end.outcome for end in ended if end.arm == "narrow/breaks" and end.outcome.failure)
-    failure = expect_failure(crash, "crashed")
+    failure = sessions.expect_failure(crash, "crashed")
     assert failure.phase == "new-shapes"
     assert "narrow/breaks" in measured.answer.measurements
     last_outcomes = {end.arm: end.outcome for end in ended}

@@ -16,8 +16,6 @@ import pytest
 import recorded_runs
 import sessions
 import workers
-from builders import DUPLICATE, replace
-from sessions import LimitedMemory
 
 from advisor.ask.context import Context
 from advisor.decide.rounds import failed_arms, has_reference
@@ -222,7 +220,7 @@ def crossed_context(context: Context, tmp_path: pathlib.Path) -> Context:
             "def build(subject, inputs, request):\n"
             f"    return Program(subject, {seconds})\n"
         )
-    return replace(context, probes=probes)
+    return builders.replace(context, probes=probes)
 
 
 def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
@@ -248,7 +246,7 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
 
 def limit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a build without memory fail, which the session does not know before."""
-    memory = LimitedMemory(4)
+    memory = sessions.LimitedMemory(4)
     fits_another_worker = memory.fits_another_worker
 
     real_build = WorkerSession._build
@@ -279,7 +277,7 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
     built = builders.process(*builders.visits([0.4]))
     processes: dict[str, Any] = {
         EAGER: built,
-        DUPLICATE: built,
+        builders.DUPLICATE: built,
         **dict.fromkeys(residents, built),
         "big": (),
     }
@@ -290,7 +288,7 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
     assert remaining.oom_beside_others(state) == ({"big"} if is_tried_again else set())
     assert "big" in failed_arms(state)
     retried = {**state.processes, "big": (*state.processes["big"], built)}
-    assert "big" not in failed_arms(replace(state, processes=retried))
+    assert "big" not in failed_arms(builders.replace(state, processes=retried))
 
 
 REFUSED = Outcome(Failure("model-refused", phase="open", reason="it has no weights"))

@@ -11,7 +11,6 @@ import built_answers
 import psutil
 import pytest
 import sessions
-from sessions import exhaust
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
@@ -170,7 +169,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     assert decide(run).resumable is False
     if certainty.word != "CLEAR":
         with pytest.raises(BuildsAreGoneError):
-            exhaust(execute(run, context))
+            sessions.exhaust(execute(run, context))
 
 
 def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
@@ -179,7 +178,7 @@ def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
     monkeypatch.setenv("P3_ADVISOR_FAKE_LOAD_SECONDS", "3600")
     run = sessions.create_run(context, RunOptions(max_open_seconds=1.0, batch_sizes="1"))
     with pytest.raises(UserError) as problem:
-        exhaust(execute(run, context))
+        sessions.exhaust(execute(run, context))
     assert "--max-open-seconds" in problem.value.next_step
 
 

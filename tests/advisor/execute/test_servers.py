@@ -23,7 +23,6 @@ import built_measurements
 import msgspec
 import pytest
 import sessions
-from sessions import expect_failure
 
 from advisor.ask import rubric_files
 from advisor.ask.context import Context
@@ -308,13 +307,13 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     faults = ",".join(f"faster/{name}" for name in names)
     run = sessions.execute_run(make_context(""), ask(lengths, faults))
     state, answer = run.state(), decide(run)
-    expect_failure(state.processes["faster/wrong"][-1].outcome, "incorrect")
+    sessions.expect_failure(state.processes["faster/wrong"][-1].outcome, "incorrect")
     assert not state.processes["faster/wrong"][-1].load_blocks
     under_load = state.processes["faster/wrong-under-load"][-1]
     assert under_load.checked[Shape(1)].accuracy_class == "exact"
     assert under_load.load_blocks
     assert not any(each.failure for block in under_load.load_blocks for each in block.requests)
-    assert expect_failure(under_load.outcome, "incorrect").phase == "sustain"
+    assert sessions.expect_failure(under_load.outcome, "incorrect").phase == "sustain"
     refused = builders.known(state.processes["faster/refuses"][-1].failure)
     assert "ended with status 4" in refused.reason
     found = answer.served
@@ -349,7 +348,7 @@ def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generat
     assert process.checked[Shape(1)].accuracy_class == "exact"
     (loop,) = process.closed_loops
     assert loop.requests == 0
-    failure = expect_failure(process.outcome, "build-failed")
+    failure = sessions.expect_failure(process.outcome, "build-failed")
     assert failure.phase == "sustain"
     assert "status 400" in failure.reason
     assert "too many characters" in failure.reason
@@ -377,7 +376,7 @@ def test_a_generator_that_fails_is_reported(
     assert "made to fail" in (block.problem or "")
     assert run.state().finished
     (process,) = run.state().processes["faster"]
-    assert "made to fail" in expect_failure(process.outcome, "build-failed").reason
+    assert "made to fail" in sessions.expect_failure(process.outcome, "build-failed").reason
 
 
 def test_without_the_generators_environment_the_next_step_creates_it(

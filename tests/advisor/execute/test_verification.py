@@ -14,7 +14,6 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
-from built_answers import timed_cell, with_measurement
 
 from advisor.ask.context import Context
 from advisor.domain.answer import encode
@@ -93,9 +92,9 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
         check = QuietCheck(activity=activity, problems=problems)
         monkeypatch.setattr(verification, "check_now", lambda *_: check)
         run = run or measured()
-        cells = (timed_cell(shape=Shape(1), speedup=SPEEDUP),)
+        cells = (built_answers.timed_cell(shape=Shape(1), speedup=SPEEDUP),)
         answer = builders.replace(
-            with_measurement(built_answers.answer(), "compiled", cells=cells),
+            built_answers.with_measurement(built_answers.answer(), "compiled", cells=cells),
             question=run.header().question,
         )
         context = Context(environment={}, store=Store(home))

@@ -17,15 +17,6 @@ import sessions
 import workers
 from built_answers import timed_cell
 from forks import STACKS
-from sessions import (
-    ALIKE,
-    BASELINE,
-    QUICK,
-    expect_failure,
-    outcomes_by_arm,
-    start_workers,
-    worker_events_of,
-)
 
 from advisor.ask import rubric_files
 from advisor.domain.errors import NotWritableError, VerificationError
@@ -244,10 +235,10 @@ def test_a_checkpoint_is_copied_where_the_snippet_writes_to_its_name(
 def test_only_the_arm_with_a_missing_interpreter_ends(
     session: WorkerSession, tmp_path: pathlib.Path
 ) -> None:
-    missing = builders.replace(ALIKE, python=str(tmp_path / "missing"))
-    up = start_workers(session, missing, QUICK)
+    missing = builders.replace(sessions.ALIKE, python=str(tmp_path / "missing"))
+    up = sessions.start_workers(session, missing, sessions.QUICK)
     assert WorkerSpawned(arm=missing.id, process=0, repeat=0) in up
-    failure = expect_failure(outcomes_by_arm(up)[missing.id], "crashed")
+    failure = sessions.expect_failure(sessions.outcomes_by_arm(up)[missing.id], "crashed")
     assert (failure.phase, failure.reason) == (
         "start",
         f"{tmp_path / 'missing'} cannot be started: No such file or directory",
@@ -255,15 +246,15 @@ def test_only_the_arm_with_a_missing_interpreter_ends(
     assert failure.fix
     assert not session.is_running(missing.id)
     assert list(session.build(missing.id)) == []
-    assert worker_events_of(session.build("quick"), Ready)
+    assert sessions.worker_events_of(session.build("quick"), Ready)
 
 
 def test_no_arm_starts_when_the_reference_does_not(
     session: WorkerSession, tmp_path: pathlib.Path
 ) -> None:
-    missing = builders.replace(BASELINE, python=str(tmp_path / "missing"))
-    up = [*session.start_reference(missing, 0), *session.start([(QUICK, 0)])]
-    assert list(outcomes_by_arm(up)) == [REFERENCE]
+    missing = builders.replace(sessions.BASELINE, python=str(tmp_path / "missing"))
+    up = [*session.start_reference(missing, 0), *session.start([(sessions.QUICK, 0)])]
+    assert list(sessions.outcomes_by_arm(up)) == [REFERENCE]
     assert not session.is_running("quick")
 
 
@@ -275,7 +266,7 @@ def test_a_full_disk_of_the_scratch_directory_is_a_user_error(
 
     monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
     with pytest.raises(NotWritableError, match="No space left on device"):
-        list(session.start_reference(BASELINE, 0))
+        list(session.start_reference(sessions.BASELINE, 0))
 
 
 #: The path of a socket may have 107 bytes; this leaves room for the name that a stack chooses.
@@ -292,17 +283,17 @@ def temporary_folder_of(worker: Worker) -> pathlib.Path:
 def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: RunConfig) -> None:
     scratch = run_config.scratch_directory.resolve()
     with WorkerSession(run_config) as session:
-        list(session.start_reference(BASELINE, 0))
-        list(session.start([(ALIKE, 0), (QUICK, 0)]))
+        list(session.start_reference(sessions.BASELINE, 0))
+        list(session.start([(sessions.ALIKE, 0), (sessions.QUICK, 0)]))
         folders = {arm: temporary_folder_of(worker) for arm, worker in session.workers.items()}
-        assert {*folders} == {REFERENCE, ALIKE.id, QUICK.id}
+        assert {*folders} == {REFERENCE, sessions.ALIKE.id, sessions.QUICK.id}
         for arm, folder in folders.items():
             assert folder.resolve().is_relative_to(scratch / arm_directory_name(arm))
             assert folder.is_dir()
             assert len(str(folder)) < SHORT
-        list(session.start([(QUICK, 1)], repeat=1, built={QUICK.id}))
-        assert temporary_folder_of(session.workers[QUICK.id]) == folders[QUICK.id], (
-            "a warm build finds the caches of the cold one"
-        )
+        list(session.start([(sessions.QUICK, 1)], repeat=1, built={sessions.QUICK.id}))
+        assert (
+            temporary_folder_of(session.workers[sessions.QUICK.id]) == folders[sessions.QUICK.id]
+        ), "a warm build finds the caches of the cold one"
     for folder in folders.values():
         assert not folder.parent.exists(), "the short names are removed with the workers"

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import workers
 from lazy import lazy
-from workers import PATCHES, TEXT
 
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import (
@@ -155,15 +154,15 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(
 
 T5 = {"d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 50}
 CONFIGS: list[tuple[dict[str, Any], list[tuple[int, ...]]]] = [
-    ({"model_type": "bert", **TEXT}, [(4, 7, 16), (4, 16)]),
-    ({"model_type": "vit", **PATCHES}, [(4, 5, 16), (4, 16)]),
+    ({"model_type": "bert", **workers.TEXT}, [(4, 7, 16), (4, 16)]),
+    ({"model_type": "vit", **workers.PATCHES}, [(4, 5, 16), (4, 16)]),
     ({"model_type": "t5", **T5, "architectures": ["T5ForConditionalGeneration"]}, [(4, 7, 50)]),
     (
         {
             "model_type": "clip",
             "projection_dim": 8,
-            "text_config": TEXT,
-            "vision_config": PATCHES,
+            "text_config": workers.TEXT,
+            "vision_config": workers.PATCHES,
             "architectures": ["CLIPModel"],
         },
         [(4, 4), (4, 4), (4, 8), (4, 8)],

@@ -17,7 +17,6 @@ import built_answers
 import msgspec
 import pytest
 import recorded_runs
-from built_answers import advice_of, with_advice, with_measurement, with_results, with_score
 from kept.runs import EVIDENCE
 
 from advisor.ask.context import Context
@@ -191,8 +190,8 @@ def test_every_arm_and_batch_size_has_a_row() -> None:
 def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
     noise_floor: float, flag: str
 ) -> None:
-    made = with_results(built_answers.answer(), noise_floor=noise_floor)
-    advice = advice_of(made)
+    made = built_answers.with_results(built_answers.answer(), noise_floor=noise_floor)
+    advice = built_answers.advice_of(made)
     text = answer_files.to_csv([made])
     for row in csv.DictReader(io.StringIO(text)):
         assert (row["decision"], row["trust"], row["machine_unfit"]) == (
@@ -227,8 +226,8 @@ def test_the_report_has_the_answer_the_ranking_and_the_failures() -> None:
 def test_hostile_text_stays_in_its_cell() -> None:
     unmeasured = builders.unmeasured(arm=HOSTILE, reason=HOSTILE)
     made = built_answers.answer(unmeasured=(unmeasured,))
-    made = with_advice(with_score(made, arm=HOSTILE), arm=HOSTILE)
-    text = markdown.render(with_measurement(made, arm=HOSTILE))
+    made = built_answers.with_advice(built_answers.with_score(made, arm=HOSTILE), arm=HOSTILE)
+    text = markdown.render(built_answers.with_measurement(made, arm=HOSTILE))
     assert "# x" in text
     assert "</td>" not in text
     assert not any(line.startswith("# x") for line in text.splitlines())

@@ -10,7 +10,6 @@ import builders
 import built_answers
 import html5lib
 import msgspec
-from built_answers import advice_of, with_advice, with_measurement, with_results, without_advice
 from built_measurements import platform
 
 from advisor.decide import performance_portability
@@ -84,7 +83,7 @@ def two_platforms() -> Answer:
         for name in ("compiled", builders.BASELINE, "broken")
     ]
     found = performance_portability.compare_platforms(platforms, workflows)
-    return with_results(built_answers.answer(), portability=found)
+    return built_answers.with_results(built_answers.answer(), portability=found)
 
 
 def poisoned() -> Answer:
@@ -138,18 +137,18 @@ def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None
     made = built_answers.answer()
     (cell,) = made.measurements["compiled"].cells
     other = ShapeAdvice(shape=cell.shape, arm=builders.BASELINE, speedup=1.0, advised_speedup=4.0)
-    criteria, table = parts.tables(with_advice(made, advice_by_shape=(other,)))
+    criteria, table = parts.tables(built_answers.with_advice(made, advice_by_shape=(other,)))
     assert table.title == parts.BEST_BY_SHAPE, "a slower arm is not called the best one"
     assert table.rows[1] == ["1", builders.BASELINE, "1.00x", "4.00x"]
     assert [row[0].replace(" ", "_") for row in criteria.rows[1:]] == [*CRITERIA]
     assert {row[-1] for row in criteria.rows[1:]} <= {"measured", "declared"}
-    same = builders.replace(other, arm=advice_of(made).arm)
-    assert parts.tables(with_advice(made, advice_by_shape=(same,))) == [criteria]
+    same = builders.replace(other, arm=built_answers.advice_of(made).arm)
+    assert parts.tables(built_answers.with_advice(made, advice_by_shape=(same,))) == [criteria]
 
 
 def test_the_code_stands_with_the_answer_and_nothing_in_it_is_markup() -> None:
     code = f"import torch\n{HOSTILE}\n# Each call:\noutput = compiled(x)\n"
-    made = with_measurement(built_answers.answer(), "compiled", integration=code)
+    made = built_answers.with_measurement(built_answers.answer(), "compiled", integration=code)
     (shown,) = elements(parse(page.render(made)), "pre")
     lines = [HOSTILE.split("\n", maxsplit=1)[0], "# Each call:", "output = compiled(x)"]
     assert all(line in str(shown.text) for line in lines)
@@ -195,7 +194,7 @@ def test_headings_tables_and_pictures_are_accessible() -> None:
 def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:
     problem = Problem(name="nothing-viable", what="all failed", next_step="less", exit_code=1)
     bare = built_answers.answer(scores=(), results=builders.results(races=()))
-    made = without_advice(bare, problem)
+    made = built_answers.without_advice(bare, problem)
     tree = parse(page.render(made))
     assert [section.get("id") for section in elements(tree, "section")] == ["unranked", "method"]
     assert elements(tree, "script") == []

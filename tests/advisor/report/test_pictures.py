@@ -10,7 +10,6 @@ import builders
 import built_answers
 import built_measurements
 import pytest
-from built_answers import with_advice, with_measurement, with_results, with_score
 from kept.runs import NAMES, decide_run
 from markupsafe import Markup
 
@@ -102,7 +101,7 @@ def test_errors_have_a_picture_where_an_arm_is_not_exact(
 ) -> None:
     answer = built_answers.answer()
     checked = builders.checked(accuracy_class=accuracy_class)
-    made = with_measurement(answer, "compiled", correctness=(checked,))
+    made = built_answers.with_measurement(answer, "compiled", correctness=(checked,))
     assert (pictures_of(made).accuracy is not None) is has_picture
 
 
@@ -113,9 +112,9 @@ def test_a_run_without_an_answer_has_no_pictures() -> None:
 
 def test_names_are_escaped() -> None:
     hostile = "</text><script>compiled"
-    made = with_score(built_answers.answer(), "compiled", arm=hostile)
-    made = with_measurement(made, "compiled", arm=hostile)
-    pictures = all_pictures(pictures_of(with_advice(made, arm=hostile)))
+    made = built_answers.with_score(built_answers.answer(), "compiled", arm=hostile)
+    made = built_answers.with_measurement(made, "compiled", arm=hostile)
+    pictures = all_pictures(pictures_of(built_answers.with_advice(made, arm=hostile)))
     assert any("&lt;script" in picture.drawing + picture.key for picture in pictures)
     assert not any("<script" in picture.drawing + picture.key for picture in pictures)
 
@@ -199,7 +198,7 @@ def cell(batch_size: int, seconds: float) -> Cell:
 def two_arms() -> tuple[Answer, tuple[RankedArm, ...]]:
     answer = built_answers.answer()
     for arm, seconds, cold in (("compiled", 0.1, 10.0), (builders.BASELINE, 0.4, 0.0)):
-        answer = with_measurement(
+        answer = built_answers.with_measurement(
             answer,
             arm,
             cells=(cell(1, seconds), cell(8, 4 * seconds)),
@@ -215,7 +214,7 @@ def test_marks_of_32_arms_differ() -> None:
 def test_marks_show_the_advised_arm_and_the_baseline() -> None:
     answer, ranked = two_arms()
     for baseline in (builders.BASELINE, "compiled"):
-        marks = marks_of(with_results(answer, baseline=baseline), ranked)
+        marks = marks_of(built_answers.with_results(answer, baseline=baseline), ranked)
         assert [arm for arm, mark in marks.items() if mark.is_advised] == ["compiled"]
         assert [arm for arm, mark in marks.items() if mark.is_baseline] == [baseline]
 

@@ -14,7 +14,6 @@ import built_measurements
 import html5lib
 import pytest
 import tabulate
-from built_answers import with_advice, with_measurement, with_results, with_score
 from kept.runs import EVIDENCE
 from pyarrow import parquet
 
@@ -256,7 +255,7 @@ EMPTY = {"costs": (), "guideline": None, "next_steps": ()}
 
 def lines(name: str, **changes: Any) -> Sequence[str]:
     """Return the lines of a section of the report; none where it is absent."""
-    answer = with_advice(built_answers.answer(), **{**EMPTY, **changes})
+    answer = built_answers.with_advice(built_answers.answer(), **{**EMPTY, **changes})
     return next((each.lines for each in parts.sections(answer) if each.name == name), ())
 
 
@@ -277,7 +276,7 @@ def test_only_the_costs_of_the_recommended_arm_are_listed() -> None:
 
 def test_energy_is_listed_per_call_and_per_thousand_requests() -> None:
     check = built_measurements.sustained(joules_per_call={"one": 12.345, "two": None})
-    answer = with_results(built_answers.answer(), sustained=check)
+    answer = built_answers.with_results(built_answers.answer(), sustained=check)
     (cost,) = (each.lines for each in parts.sections(answer) if each.name == "cost")
     (line,) = (each for each in cost if "J per call" in each)
     assert line.startswith("one at batch size 4: 12.3 J per call, 0.857 Wh per thousand")
@@ -317,7 +316,7 @@ def arm(
 def answer_with(*arms: ArmWithFigures) -> Answer:
     scores, measurements = zip(*arms, strict=True)
     answer = built_answers.answer(scores=scores, results=builders.results())
-    return with_results(answer, measurements=measurements)
+    return built_answers.with_results(answer, measurements=measurements)
 
 
 NATIVE = [arm("eager", 1.0, 1e-7, 400, None), arm("compiled", 1.5, 1e-7, 400, None)]
@@ -351,14 +350,14 @@ def test_equal_arms_are_both_on_the_front() -> None:
 def test_a_metric_of_native_arms_is_a_table_too() -> None:
     metric = MetricLoss(value=0.9, baseline=1.0, recovery=0.9)
     loss = TrainedLoss(basis="metric", loss_class="worse", metric=metric)
-    lossy = with_measurement(answer_with(*NATIVE), trained_loss=loss)
+    lossy = built_answers.with_measurement(answer_with(*NATIVE), trained_loss=loss)
     assert set(column(lossy, "class").values()) == {"worse"}
 
 
 def test_the_class_is_in_every_report() -> None:
     loss = TrainedLoss(basis="text", loss_class="B")
-    answer = with_score(built_answers.answer(), "compiled", weight_format="int8")
-    answer = with_measurement(answer, "compiled", trained_loss=loss)
+    answer = built_answers.with_score(built_answers.answer(), "compiled", weight_format="int8")
+    answer = built_answers.with_measurement(answer, "compiled", trained_loss=loss)
     assert column(answer, "class")["compiled"] == "B"
     assert parts.ACCURACY_TITLE in page.render(answer)
     lines = markdown.render(answer).splitlines()

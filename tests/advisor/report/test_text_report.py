@@ -11,17 +11,6 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from builders import BASELINE, replace
-from built_answers import (
-    advice_of,
-    run_answer,
-    with_advice,
-    with_measurement,
-    with_question,
-    with_results,
-    with_score,
-    without_advice,
-)
 from golden_files import Expect
 from kept.runs import EVIDENCE, NAMES, decide_run
 
@@ -46,7 +35,7 @@ from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
 from probes.facts import FREED_MEMORY, TRAINING_MODE
 
-NONE = without_advice(
+NONE = built_answers.without_advice(
     built_answers.answer(),
     Problem(name="nothing-viable", what="everything failed", next_step="ask for less", exit_code=1),
 )
@@ -59,7 +48,7 @@ TOO_SLOW = FailedConstraint(
 def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
     share: float, shown: bool, expect: Expect
 ) -> None:
-    made = with_measurement(
+    made = built_answers.with_measurement(
         built_answers.answer(), "compiled", engaged_share=share, engagement="8 of 32 passes"
     )
     found = partly_used(made)
@@ -89,8 +78,8 @@ def test_what_an_unfinished_run_has_not_measured_is_named() -> None:
     crashed = builders.unmeasured("broken", status="crashed", option="default")
     made = built_answers.answer(finished=False, unmeasured=(crashed, *late))
     assert ": A, B, C and 2 more not measured;" in stop_notice(made)[0]
-    repeated = replace(made.results, repeats=1)
-    done = replace(made, unmeasured=(crashed,), results=repeated)
+    repeated = builders.replace(made.results, repeats=1)
+    done = builders.replace(made, unmeasured=(crashed,), results=repeated)
     assert "repetitions and checks" in stop_notice(done)[0]
 
 
@@ -104,7 +93,9 @@ def test_a_run_that_would_fail_again_is_resumed_only_after_a_change(expect: Expe
 
 
 def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
-    made = with_advice(built_answers.answer(), trust="C", runner_up="other", margin=0.25)
+    made = built_answers.with_advice(
+        built_answers.answer(), trust="C", runner_up="other", margin=0.25
+    )
     lines = text_report.render(made).splitlines()
     count = len(made.headline)
     assert count >= 3
@@ -114,7 +105,7 @@ def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
 
 def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     problem = Problem(name="machine-unfit", what="busy", next_step="measure again", exit_code=4)
-    measured = without_advice(built_answers.answer(), problem)
+    measured = built_answers.without_advice(built_answers.answer(), problem)
     lines = text_report.render(measured).splitlines()
     assert lines[:2] == ["No answer: busy", "Next: measure again"]
     assert UNFIT_NOTICE in lines
@@ -137,7 +128,7 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
 def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
     changes: dict[str, Any], unusable: bool, render: Callable[[Answer], str]
 ) -> None:
-    made = with_results(built_answers.answer(), **changes)
+    made = built_answers.with_results(built_answers.answer(), **changes)
     assert (UNFIT_NOTICE in render(made)) == unusable
 
 
@@ -145,20 +136,20 @@ def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
     "render", [text_report.render, markdown.render, page.render, explanation.render]
 )
 def test_an_unfit_machine_gives_no_single_figure_anywhere(render: Callable[..., str]) -> None:
-    unfit = with_results(built_answers.answer(), noise_floor=4.0)
+    unfit = built_answers.with_results(built_answers.answer(), noise_floor=4.0)
     speedup = Interval(value=3.777, low=2.111, high=6.333)
     cell = unfit.measurements["compiled"].cells[0]
-    seconds = replace(cell.seconds, median=0.054321)
-    cell = replace(cell, speedup=speedup, seconds=seconds)
-    unfit = with_measurement(unfit, "compiled", speedup=speedup, cells=(cell,))
+    seconds = builders.replace(cell.seconds, median=0.054321)
+    cell = builders.replace(cell, speedup=speedup, seconds=seconds)
+    unfit = built_answers.with_measurement(unfit, "compiled", speedup=speedup, cells=(cell,))
     shown = render(unfit, *(("", "", {}) if render is explanation.render else ()))
     assert "2.11 to 6.33" in shown
     assert not re.search(r"(?<!\d)(3\.7[78]|54\.32)", shown)
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:
-    made = with_advice(built_answers.answer(), runner_up=None, margin=None)
-    made = with_results(made, noise_floor=None)
+    made = built_answers.with_advice(built_answers.answer(), runner_up=None, margin=None)
+    made = built_answers.with_results(made, noise_floor=None)
     expect("text-unknown-noise", [each for each in confidence(made) if "Noise" in each])
 
 
@@ -168,7 +159,7 @@ def test_a_flip_is_a_sentence(expect: Expect) -> None:
         Flip(criterion="performance", weight=weight, to="other", when=when)
         for weight, when in sides
     ]
-    made = [with_advice(built_answers.answer(), flips=(flip,)) for flip in flips]
+    made = [built_answers.with_advice(built_answers.answer(), flips=(flip,)) for flip in flips]
     expect("text-flips", [flip_lines(each) for each in made])
     lines = text_report.render(made[0]).splitlines()
     assert lines[lines.index("What would change the answer:") + 1].strip() == flip_lines(made[0])[0]
@@ -185,7 +176,9 @@ def test_the_batch_size_of_the_examples_is_named(
     sizes: tuple[int, ...], rows: int, says: str
 ) -> None:
     inputs = MeasuredInputs(fixed=0, has_length=True, has_batch=True, example_rows=rows)
-    made = with_results(run_answer(question=builders.question(batch_sizes=sizes)), inputs=inputs)
+    made = built_answers.with_results(
+        built_answers.run_answer(question=builders.question(batch_sizes=sizes)), inputs=inputs
+    )
     assert says in text_report.measured_at(made)
 
 
@@ -202,16 +195,16 @@ def columns(made: Answer) -> dict[str, dict[str, str]]:
 def test_every_ranked_arm_has_a_row_with_its_figures(expect: Expect) -> None:
     expect("text-ranking", columns(built_answers.answer()))
     unknown = MemoryBytes(peak=None, source="nobody")
-    made = with_measurement(built_answers.answer(), memory_bytes=unknown)
+    made = built_answers.with_measurement(built_answers.answer(), memory_bytes=unknown)
     assert columns(made)["compiled"]["MiB"] == MISSING
 
 
 def test_arms_that_fail_a_constraint_are_marked_and_share_one_line() -> None:
-    made = with_score(built_answers.answer(), failures=(TOO_SLOW,))
-    assert columns(made)[BASELINE]["#"] == "2!"
+    made = built_answers.with_score(built_answers.answer(), failures=(TOO_SLOW,))
+    assert columns(made)[builders.BASELINE]["#"] == "2!"
     lines = text_report.render(made).splitlines()
     found = [line for line in lines if TOO_SLOW.text in line]
-    assert found == [f"  compiled, {BASELINE}: {TOO_SLOW.text}"]
+    assert found == [f"  compiled, {builders.BASELINE}: {TOO_SLOW.text}"]
 
 
 def test_an_arm_that_failed_has_its_next_step_and_a_missing_workflow_none_of_its_own() -> None:
@@ -230,25 +223,25 @@ def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed(
             *(("graphs", "unsupported"), ("kernels", "unsupported")),
         )
     ]
-    both = replace(made, unmeasured=(*foreign, *made.unmeasured))
+    both = builders.replace(made, unmeasured=(*foreign, *made.unmeasured))
     expect("text-unranked", unranked(both).lines)
 
 
 def test_workflows_that_the_user_did_not_name_are_left_out_if_they_were_not_tried() -> None:
     made = built_answers.answer()
-    lines = unranked(with_question(made, workflows=("compiled/default",))).lines
+    lines = unranked(built_answers.with_question(made, workflows=("compiled/default",))).lines
     assert "broken: crashed, it crashed" in lines, "it was tried"
     assert not any(line.startswith("absent") for line in lines)
 
 
 def test_a_run_without_measurements_has_no_ranking() -> None:
-    made = replace(NONE, scores=(), unmeasured=())
+    made = builders.replace(NONE, scores=(), unmeasured=())
     assert text_report.ranking(made) == []
     assert "\n\n\n" not in text_report.render(made)
 
 
 def test_reasons_and_the_command_for_all_figures_come_last() -> None:
-    made = with_advice(built_answers.answer(), trust_reasons=("noise",))
+    made = built_answers.with_advice(built_answers.answer(), trust_reasons=("noise",))
     lines = text_report.render(made).splitlines()
     assert lines[-3:-1] == ["Why trust is not higher:", "  noise"]
     assert f"p3-advisor show {made.run_id} --json" in text_report.render(made).splitlines()[-1]
@@ -273,7 +266,7 @@ output = compiled(x)
 
 
 def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
-    made = with_measurement(built_answers.answer(), "compiled", integration=CODE)
+    made = built_answers.with_measurement(built_answers.answer(), "compiled", integration=CODE)
     lines = text_report.render_summary(made, 80).splitlines()
     code = [line.strip() for line in lines if line.startswith("    ")]
     assert code == [line for line in CODE.splitlines() if line and line != "import torch"]
@@ -281,7 +274,7 @@ def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
     assert lines[head + 1].split()[1] == made.ranked[0].arm
     assert f"p3-advisor recipe {made.run_id}" in lines[-2]
     assert f"p3-advisor show {made.run_id} --full" in lines[-1]
-    trained = with_measurement(made, "compiled", adjusted={TRAINING_MODE: "left"})
+    trained = built_answers.with_measurement(made, "compiled", adjusted={TRAINING_MODE: "left"})
     assert [each.partition("  #")[0] for each in code_lines(trained)][1:] == code
     assert code_lines(trained)[0].startswith("model.eval()")
 
@@ -294,7 +287,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
         if answer.advised is not None:
             code = "".join(f"model = stack.step_{number}(model)\n" for number in range(count))
             arm = answer.advised.arm
-            answer = with_measurement(answer, arm, integration=code, adjusted={})
+            answer = built_answers.with_measurement(answer, arm, integration=code, adjusted={})
         lines = text_report.render_summary(answer, 80).splitlines()
         assert len(lines) <= 25
         wide = [line for line in lines if len(line) > 80 and " --" not in line]
@@ -306,7 +299,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
         assert "  build s  " not in text or "  score  " in text, "why a slower arm leads"
         assert not re.search(r"0\.00 to \d|this one|and \d more", text)
         shown = [line for line in lines if line.startswith("    ")]
-        has_code = answer.advised is not None and answer.advised.arm != BASELINE
+        has_code = answer.advised is not None and answer.advised.arm != builders.BASELINE
         extents = {min(count, most) for most in (8, 6, 5, 4, 3, 2)}
         if answer.question.load is not None:
             extents = {len(code_lines(answer))}
@@ -332,7 +325,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
 
 
 def test_the_nearest_rival_is_named_first() -> None:
-    found = advice_of(decide_run("cpu-demo-workflows"))
+    found = built_answers.advice_of(decide_run("cpu-demo-workflows"))
     assert found.decision.as_good == ("openvino", "onnxruntime-cpu/io-binding", "pytorch-eager")
 
 
@@ -393,9 +386,9 @@ def test_every_output_begins_with_all_lines_of_the_headline(
 
 def test_texts_name_arms_by_their_titles() -> None:
     made = built_answers.answer()
-    runner_up = builders.known(advice_of(made).runner_up)
+    runner_up = builders.known(built_answers.advice_of(made).runner_up)
     flip = Flip(criterion="performance", weight=50.0, when="more", to=runner_up)
-    made = with_advice(made, flips=(flip,))
+    made = built_answers.with_advice(made, flips=(flip,))
     title = made.titles[runner_up]
     assert title != runner_up
     assert title in "\n".join(confidence(made))
@@ -412,8 +405,8 @@ def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: 
 
 @pytest.mark.parametrize("name", [*filter(re.compile("cpu-(?!served)").match, NAMES)])
 def test_every_report_says_that_eager_was_timed_with_freed_memory_kept(name: str) -> None:
-    made = with_measurement(decide_run(name), settings={FREED_MEMORY: "kept"})
-    made = replace(made, headline=write_headline(made, rubric_files.read_shipped()))
+    made = built_answers.with_measurement(decide_run(name), settings={FREED_MEMORY: "kept"})
+    made = builders.replace(made, headline=write_headline(made, rubric_files.read_shipped()))
     told = [
         "which keeps freed memory" in each for each in (page.render(made), markdown.render(made))
     ]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from workers import rules
 
 from probes import arrays
 from probes.checking import array_reference, correctness, output_check, stored_reference
@@ -124,7 +123,7 @@ def test_the_envelope_is_recorded_if_there_were_perturbations(
     reference = array_reference.create_reference("float64", found, found, [[]])
     widened = array_reference.widen(reference.outputs[0], [found[0][0] * 1.001])
     reference = dataclasses.replace(reference, outputs=[widened], perturbations=perturbations)
-    checked, _ = correctness.check_outputs(reference, found, rules(), Shape(2))
+    checked, _ = correctness.check_outputs(reference, found, workers.rules(), Shape(2))
     assert checked.accuracy.envelope == envelope
 
 
@@ -140,7 +139,7 @@ def reference(target: Any = TARGET) -> Reference:
 def run(outputs: Any, target: Any = TARGET, **limits: float) -> tuple[int, str | None]:
     """Repeat a program that returns `outputs` one after the other."""
     calls = itertools.chain([target], outputs)
-    compare = functools.partial(output_check.compare_arrays, reference(target), rules())
+    compare = functools.partial(output_check.compare_arrays, reference(target), workers.rules())
     return output_check.repeat(lambda: [next(calls)], compare, {**LIMITS, **limits})
 
 
@@ -178,7 +177,7 @@ def test_a_buffer_that_the_next_call_overwrites_is_compared_by_its_values() -> N
 
 def test_the_output_of_the_call_before_does_not_vary() -> None:
     other = np.random.default_rng(1).standard_normal(TARGET.shape)
-    compare = functools.partial(output_check.compare_arrays, reference(), rules())
+    compare = functools.partial(output_check.compare_arrays, reference(), workers.rules())
     outputs = itertools.chain([other], itertools.repeat(TARGET))
     assert output_check.repeat(lambda: [next(outputs)], compare, LIMITS)[1] is None
 
