@@ -26,6 +26,7 @@ from advisor.decide.other_arms import (
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_certainty, describe_unfitness, is_unfit
 from advisor.decide.unmeasured import crossed_bounds
+from advisor.domain import text
 from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError
@@ -33,7 +34,7 @@ from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
-from advisor.domain.text import format_apart, format_share, join_names, write_count, write_speedup
+from probes.outcome import OTHER_WORKFLOWS
 
 #: Which of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {
@@ -92,7 +93,7 @@ def _instruction(facts: AdvisedAnswer) -> str:
 def _subject(answer: Answer) -> str:
     """Return what the headline is about: `demo on AMD EPYC, 2 cores`."""
     question, cores = answer.question, answer.machine.cpu.usable_processors
-    in_use = "" if question.gpu else f", {write_count(cores, 'core')}"
+    in_use = "" if question.gpu else f", {text.write_count(cores, 'core')}"
     return f"{short_name(question.model)} on {answer.device_name or 'CPU'}{in_use}"
 
 
@@ -139,7 +140,7 @@ def _not_reached(facts: AdvisedAnswer) -> str:
         if each.workflow == PLAIN_COMPILE or not outstanding
     }
     titles = [*late.values()][:MOST_NAMED]
-    return f"Not measured for lack of time: {join_names(titles)}." if late else ""
+    return f"Not measured for lack of time: {text.join_names(titles)}." if late else ""
 
 
 def _settings_alone(facts: AdvisedAnswer) -> str:
@@ -163,7 +164,7 @@ def _why_alone(facts: AdvisedAnswer) -> str:
         for each in reversed(_planned_arms(facts))
     }
     if failed:
-        return f"Without a result: {join_names(list(failed.values())[:MOST_NAMED])}."
+        return f"Without a result: {text.join_names(list(failed.values())[:MOST_NAMED])}."
     if facts.answer.question.workflows:
         return "No other workflow was asked for."
     return "No other workflow of the model can be measured here."
@@ -176,11 +177,17 @@ def _planned_arms(facts: AdvisedAnswer) -> list[UnmeasuredArm]:
 
 
 def _how_to_compare(facts: AdvisedAnswer) -> str:
-    unmeasured = facts.answer.unmeasured
-    planned = [each.fix for each in _planned_arms(facts) if each.fix]
+    """Return the next step of an arm without a result, after its reason, or another one."""
+    unmeasured, planned = facts.answer.unmeasured, _planned_arms(facts)
+    workflows = {each.workflow for each in planned}
+    tried = f", or {OTHER_WORKFLOWS}" if PLAIN_COMPILE in workflows else ""
+    for each in planned:
+        if each.fix:
+            step = each.fix.removesuffix(tried)
+            return f"{each.title}: {text.shorten_text(each.reason)}. To compare it: {step}."
     missing = [each.fix for each in unmeasured if each.status == "not-installed" and each.fix]
     wider = "ask without --workflows, which compares it with all that this machine has"
-    steps = [*planned, *([wider] if facts.answer.question.workflows else []), *missing]
+    steps = [*([wider] if facts.answer.question.workflows else []), *missing]
     return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
 
 
@@ -203,8 +210,8 @@ def _why_not_clear(facts: AdvisedAnswer, certain: float) -> str:
     if found.outstanding:
         titles = [facts.answer.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
         left = len(found.outstanding) - len(titles)
-        more = [write_count(left, "other")] if left else []
-        names = join_names([*titles, *more])
+        more = [text.write_count(left, "other")] if left else []
+        names = text.join_names([*titles, *more])
         reasons.append(f"no measurement of {names}, which might be better")
     if len(reasons) == 1 and not found.replicated:
         return f": {reasons[0]}, and a second may differ"
@@ -230,7 +237,7 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
     if advised is None:
         return ""
     first = _first(facts)
-    highest, lower = format_apart(first.score, own.score)
+    highest, lower = text.format_apart(first.score, own.score)
     compared = f"{own.title} scores {lower}, {first.title} {highest}"
     if first.unproven:
         return f"{compared}: the latter is less exact, and no gain from that is shown."
@@ -249,7 +256,7 @@ def _options_as_good(facts: AdvisedAnswer) -> str:
         for scored in (facts.arms[each] for each in facts.decision.options_as_good)
         if scored.arm not in named
     ]
-    return f"About as good with other options: {join_names(options, 'or')}." if options else ""
+    return f"About as good with other options: {text.join_names(options, 'or')}." if options else ""
 
 
 def _wrong_choice(facts: AdvisedAnswer) -> str:
@@ -261,7 +268,7 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
         size = f"{points:.2f} points of the score"
     else:
         size = (
-            f"{format_share(lost)} of speed"
+            f"{text.format_share(lost)} of speed"
             if lost <= 1
             else f"a factor of {1 + lost:.1f} in speed"
         )
@@ -276,7 +283,7 @@ def _speed(facts: AdvisedAnswer) -> str:
     measured = "the request rate of" if further_lines.describe_goodput(facts) else "as fast as"
     than = f"{measured} {baseline}"
     unfit = is_unfit(facts.answer.results)
-    shown = write_speedup(speedup, unfit=unfit, in_words=True).capitalize()
+    shown = text.write_speedup(speedup, unfit=unfit, in_words=True).capitalize()
     if speedup.low is None or speedup.high is None:
         return f"{shown} {than} (interval not known)."
     if speedup.is_range(unfit=unfit):

@@ -40,7 +40,7 @@ def keep_units(text: str) -> str:
     return UNIT_AFTER_NUMBER.sub(NO_BREAK_SPACE, text)
 
 
-def shorten_text(text: str, most: int) -> str:
+def shorten_text(text: str, most: int = 120) -> str:
     """Return the whole sentences and clauses of the first line within `most` characters.
 
     Of a longer clause its words, and `...`.

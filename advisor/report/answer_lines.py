@@ -138,7 +138,7 @@ def _graph_breaks(answer: Answer) -> list[str]:
         found = entry.measured.facts.get("graph_breaks")
         # A file from another machine could have anything here.
         if found and isinstance(found, dict):
-            reason = text.shorten_text(next(iter(found)), MOST_REASON_CHARACTERS)
+            reason = text.shorten_text(next(iter(found)))
             left = len(found) - 1
             more = f"; {text.write_count(left, 'more break')}" if left else ""
             first = f"The graph of {entry.scored.title} breaks at {reason}{more}"
@@ -147,8 +147,6 @@ def _graph_breaks(answer: Answer) -> list[str]:
     return []
 
 
-#: Most characters of Dynamo's reason for a break.
-MOST_REASON_CHARACTERS = 120
 MOST_CODE_LINES = 8
 
 

@@ -17,7 +17,6 @@ from advisor.recipes.snippet import CHECKPOINT
 from advisor.report import parts
 from advisor.report.answer_lines import (
     MOST_CODE_LINES,
-    MOST_REASON_CHARACTERS,
     answer_lines,
     code_lines,
     flip_lines,
@@ -169,7 +168,7 @@ def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
 
 
 def _cause(failed: UnmeasuredArm) -> str:
-    reason = shorten_text(failed.reason, MOST_REASON_CHARACTERS)
+    reason = shorten_text(failed.reason)
     return f"{reason}; next: {failed.fix}" if failed.fix else reason
 
 

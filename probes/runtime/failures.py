@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
-from probes.outcome import MODULE_NAME, Failure, Phase
+from probes.outcome import MODULE_NAME, OTHER_WORKFLOWS, Failure, Phase
 
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Names of the exceptions that mean a lack of memory, in any module.
@@ -55,7 +55,6 @@ class Refusal(NamedTuple):
     fix: str
 
 
-OTHER_WORKFLOWS = "measure workflows that do not export, such as torch-compile-inductor"
 REFUSALS = (
     Refusal(
         re.compile("^GuardOnDataDependentSymNode|^DataDependentOutputException"),
@@ -108,7 +107,7 @@ REFUSALS = (
         re.compile(r"(\S+PackedParamsBase)\b.*__obj_flatten__"),
         "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
         " ({name})",
-        f"give the model without them and measure with --quantised, or {OTHER_WORKFLOWS}",
+        f"give the model with plain layers and measure with --quantised, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
         re.compile(r"zeros\(\): argument 'size' failed to unpack .* got FakeTensor"),

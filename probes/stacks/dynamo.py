@@ -52,17 +52,14 @@ def graph_breaks() -> dict[str, int]:
 
 
 def with_cause(proof: str) -> str:
-    """Return the proof that nothing ran compiled, with the first break that Dynamo counts.
-
-    If Dynamo captured nothing at all, the break is the cause.
-    """
+    """Return the proof that nothing ran compiled with the first break, or what Dynamo met."""
     if counters["stats"]["calls_captured"]:
         failed = [each.recompile_reason for each in get_compilation_metrics() if each.fail_type]
         if failed and (guard := GUARD.search(failed[-1] or "")):
             return f"{proof}; Dynamo compiles again, up to its limit, once {guard[1]} is false"
         first = next(iter(graph_breaks()), "")
         return f"{proof}; the graph breaks at {first}" if first else proof
-    return f"{proof}: {_why_nothing_was_captured()}"
+    return _why_nothing_was_captured()
 
 
 def count(number: int, noun: str) -> str:
@@ -85,10 +82,9 @@ def _why_nothing_was_captured() -> str:
         for each in get_compilation_metrics()[:1]
         if each.fail_user_frame_filename
     ]
-    lines = [f"{pathlib.Path(file).name}:{line}" for file, line in places]
-    met = ", ".join([*lines, *([context[1]] if context else [])])
-    place = f" at {met}" if met else ""
-    return f"Dynamo captured nothing and stopped{place}: {_explain(message)}"
+    place = "".join(f" at {pathlib.Path(file).name}:{line}" for file, line in places)
+    met = f" ({context[1]})" if context else ""
+    return f"Dynamo captured nothing{place}: {_explain(message)}{met}"
 
 
 def _explain(message: str) -> str:

@@ -386,6 +386,7 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
     assert failed[1].title in certainty
     assert failed[3].title not in certainty
     assert str(failed[1].fix) in change
+    assert f"{failed[1].title}: by SIGSEGV. To compare it: " in change
     wrong = builders.unmeasured(option="default", status="incorrect", fix=None)
     answer = built_answers.with_question(answer, workflows=("aot",))
     answer = replace(answer, unmeasured=(wrong,))

@@ -13,6 +13,7 @@ import pytest
 
 from advisor.ask import rubric_files
 from advisor.decide.decision import decide_again
+from advisor.decide.headline import write_headline
 from advisor.decide.unmeasured import list_unmeasured, status_of
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
@@ -20,12 +21,13 @@ from advisor.domain.constraints import Constraint
 from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError, NothingViableError
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval
+from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
 from advisor.report.answer_lines import how_to_remeasure
-from probes.outcome import Failure, Outcome, SkipCause
+from probes.outcome import OTHER_WORKFLOWS, Failure, Outcome, SkipCause
 
 CRASH = Failure("crashed", phase="build", reason="r")
 WRONG = Failure("incorrect", phase="correctness", reason="r")
@@ -331,3 +333,16 @@ def test_a_server_that_meets_the_limits_at_no_rate_does_not_count() -> None:
     results = builders.replace(so_far.results, serving=served)
     found = built_answers.advised(built_answers.answer_of(results, HEAD, unmeasured=(left,)))
     assert found.decision.outstanding == ()
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_step_names_torch_compile_unless_it_has_no_result_either(failed: bool) -> None:
+    fix = f"use other operators, or {OTHER_WORKFLOWS}"
+    arms = [builders.unmeasured("aot", option="default", fix=fix)]
+    if failed:
+        arms.append(builders.unmeasured(PLAIN_COMPILE, option="default", fix=None))
+    alone = builders.results(builders.measurement(builders.BASELINE, speedup=1.0))
+    answer = built_answers.answer_of(alone, HEAD, unmeasured=tuple(arms))
+    change = write_headline(answer, builders.shipped_catalogue())[2].text
+    assert "To compare it: use other operators" in change
+    assert (OTHER_WORKFLOWS in change) != failed
