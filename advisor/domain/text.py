@@ -22,7 +22,7 @@ MISSING = "-"
 NO_INTERVAL = "(no interval)"
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 UNIT_AFTER_NUMBER = re.compile(r"(?<=\d) (?=(?:%|s|ms|MiB|GiB)(?!\w))|(?<=\bTrust) (?=[A-D]\b)")
-CLAUSE_END = re.compile(r"[.;,](?= )")
+CLAUSE_END = re.compile(r"[.;,](?= )|(?<=.{60})(?::(?= )|(?= \())")
 SIGNIFICANT_DIGITS = 4
 #: Most decimal places of a weight in percent.
 WEIGHT_DECIMALS = 2

@@ -137,6 +137,13 @@ def test_a_reason_ends_where_a_sentence_or_a_clause_does(text: str, short: str) 
     assert domain_text.shorten_text(text, 32) == short
 
 
+@pytest.mark.parametrize("end", [": GuardOnDataDependentSymNode", " (call_function args)"])
+def test_a_long_reason_ends_before_its_details(end: str) -> None:
+    reason = "a size depends on the values of a tensor whose values are not known at net.py:9"
+    assert domain_text.shorten_text(f"{reason}{end} {'x' * 40}") == reason
+    assert domain_text.shorten_text(f"failed{end} {'x ' * 80}").endswith(" ...")
+
+
 @pytest.mark.parametrize(
     ("text", "escaped"),
     [
