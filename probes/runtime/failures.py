@@ -107,7 +107,7 @@ REFUSALS = (
         re.compile(r"(\S+PackedParamsBase)\b.*__obj_flatten__"),
         "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
         " ({name})",
-        f"give the model with plain layers and measure with --quantised, or {OTHER_WORKFLOWS}",
+        f"give the model with plain layers and measure with --quantised int8, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
         re.compile(r"zeros\(\): argument 'size' failed to unpack .* got FakeTensor"),

@@ -237,3 +237,10 @@ def test_a_layout_that_a_compiled_encoder_layer_does_not_have_has_a_next_step() 
     assert "torch.backends.mha.set_fastpath_enabled(False)" in (found.fix or "")
     other = classify(AssertionError(f"{wrong}\nError in op: torch.ops.aten.mm"), "build")
     assert (other.status, other.fix) == ("build-failed", None)
+
+
+def test_quantised_layers_have_a_next_step_with_the_value_of_its_option() -> None:
+    error = TypeError("__torch__.torch.classes.quantized.LinearPackedParamsBase: __obj_flatten__")
+    step = classify(error, "build").fix
+    assert step is not None
+    assert "--quantised int8, or " in step
