@@ -122,7 +122,7 @@ def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
         return []
     further = ["others"] if len(names) > MOST_STATES else []
     named = text.join_names([*list(names)[:MOST_STATES], *further])
-    changed = f"Each call of the module changes {named}; outputs of equal calls stay the same."
+    changed = f"Each call changes these values: {named}. Outputs of equal calls stay the same."
     return [f"{changed} Compiled and exported programs may leave that out, and be faster for it."]
 
 
