@@ -83,6 +83,7 @@ def _advise(
     """Return the advice to use the winner, with what else the answer says of it and its rivals."""
     question, results, measurements = answer.question, answer.results, answer.measurements
     viable = [each for each in answer.scores if not each.failures]
+    eligible = [each for each in viable if not each.unproven]
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
@@ -102,10 +103,8 @@ def _advise(
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
-        flips=sensitivity.find_flips(
-            winner, [each for each in viable if not each.unproven], question.priorities
-        ),
-        simplex=sensitivity.leading_shares(viable, question.priorities),
+        flips=sensitivity.find_flips(winner, eligible, question.priorities),
+        simplex=sensitivity.leading_shares(eligible, question.priorities),
         break_even=()
         if is_baseline or answer.baseline is None
         else find_break_even(measurements[winner.arm], answer.baseline),

@@ -39,8 +39,8 @@ def leading_regions(
 ) -> dict[str, tuple[Point, ...]]:
     """Return the corners of the region in which each arm leads, without arms that lead nowhere.
 
-    The weights of the further criteria stay. Of arms that score the same at all weights, the
-    fastest has the whole region.
+    The bonus counts, and the weights of the further criteria stay. Of arms with the same points at
+    all weights, the fastest has the whole region.
     """
     functions: dict[ScoreFunction, str] = {}
     further_weights = tuple(getattr(priorities, name) for name in FURTHER_CRITERIA)
@@ -49,7 +49,8 @@ def leading_regions(
             tuple(scored.ratings[name].grade for name in names)
             for names in (PILLARS, FURTHER_CRITERIA)
         )
-        functions.setdefault(_score_function(pillars, further, further_weights), scored.arm)
+        score, across, up = _score_function(pillars, further, further_weights)
+        functions.setdefault((score + _exact(scored.bonus), across, up), scored.arm)
     regions = zip(functions.values(), _regions_between(tuple(functions)), strict=True)
     return {arm: region for arm, region in regions if _area(region)}
 

@@ -108,7 +108,7 @@ def _accuracy_chart(
         arm: (max(error, least), f"error {format_error(error)}") for arm, error in errors.items()
     }
     heights = [entry.speedup.value for entry in ranked if entry.arm in errors]
-    limit = Guide("limit", ((allowed, min(heights)), (allowed, max(heights))), "allowed")
+    limit = Guide("limit", ((allowed, max(heights)), (allowed, min(heights))), "allowed")
     is_near = allowed / max(positive) <= NEAR_LIMIT
     below = "; outputs without an error on the left" if len(positive) < len(errors) else ""
     across = Axis(f"largest relative error, or divergence of text{below}")

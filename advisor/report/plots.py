@@ -32,8 +32,6 @@ class Series(NamedTuple):
 
     mark: Mark
     points: tuple[Point, ...]
-    #: Follows its name.
-    note: str = ""
 
 
 class Guide(NamedTuple):
@@ -69,7 +67,7 @@ def plot(
     # The advised arm lies over the others.
     for number in sorted(range(len(series)), key=lambda number: series[number].mark.is_advised):
         parts += curves[number]
-    key = [each.mark.key_item(each.note) for each in series]
+    key = [each.mark.key_item() for each in series]
     return picture(title, WIDTH, BOTTOM + CAPTION_HEIGHT, parts, key)
 
 
@@ -94,8 +92,11 @@ MANY_DECADES = 2.5
 MARGIN_SHARE, MARGIN_FACTOR = 0.06, 1.25
 #: Keeps a tick at the end of a range in spite of rounding.
 ROUNDING = 1e-9
-#: Width of a character of a tick's label, the space between two labels, and the distance of lines.
-CHARACTER_WIDTH, LABEL_SPACE, LINE_HEIGHT = 6.6, 8, 15
+#: Smaller ticks have an exponent, as the zeros would leave no room for others.
+LEAST_PLAIN_TICK = 1e-3
+#: Width of a character of a tick's label on narrow screens, where it is the largest, the space
+#: between two labels, and the distance of lines.
+CHARACTER_WIDTH, LABEL_SPACE, LINE_HEIGHT = 8.8, 8, 15
 
 
 class Axis(NamedTuple):
@@ -163,7 +164,8 @@ def horizontal_axis(scale: Scale, top: float, bottom: float) -> list[Markup]:
     parts = []
     free_from = -math.inf
     for tick in scale.ticks():
-        x, label = scale.to_pixels(tick), format_number(tick)
+        x = scale.to_pixels(tick)
+        label = f"{tick:.0e}" if 0 < tick < LEAST_PLAIN_TICK else format_number(tick)
         half_width = CHARACTER_WIDTH * len(label) / 2
         parts.append(line(x, top, x, bottom, "grid"))
         if x - half_width >= free_from:

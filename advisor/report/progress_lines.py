@@ -38,7 +38,8 @@ def render_event(event: LoggedEvent) -> str | None:
     run_event = event.run_event
     match run_event:
         case Planned(plan=plan):
-            return f"{len(plan.distinct)} arms to measure, {len(plan.excluded)} workflows excluded"
+            excluded = write_count(len(plan.excluded), "workflow")
+            return f"{len(plan.distinct)} arms to measure, {excluded} excluded"
         case ArmsAdded(added=added, because=because):
             arms = ", ".join(each.id for each in added)
             return f"{arms}: measured too, because {because}"

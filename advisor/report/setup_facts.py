@@ -128,7 +128,7 @@ def _question_facts(answer: Answer) -> list[tuple[str, str]]:
     limit = f"{question.budget.measuring_seconds:g} s of measuring"
     if math.isfinite(question.seconds):
         limit = f"at most {question.seconds:g} s"
-    inputs = describe_inputs(answer)
+    inputs = "" if question.serves else describe_inputs(answer)
     return [
         ("model", f"{question.model.name}, {question.task}, {question.dtype}{inputs}"),
         *input_facts(answer),

@@ -166,11 +166,7 @@ def _curves(
         (entry.arm, [cell for cell in entry.cells if cell.shape in axis.values]) for entry in ranked
     ]
     series = [
-        Series(
-            marks[arm],
-            tuple(_point(arm, cell, axis.values[cell.shape]) for cell in cells),
-            format_speedup(cells[-1].speedup),
-        )
+        Series(marks[arm], tuple(_point(arm, cell, axis.values[cell.shape]) for cell in cells))
         for arm, cells in drawn
         if cells
     ]

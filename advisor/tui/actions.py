@@ -161,7 +161,7 @@ def _most_time(draft: DraftRun, left_out: Collection[str]) -> str:
     if math.isfinite(question.seconds):
         return f"{question.seconds:g} s, builds included; what has begun by then ends first"
     if question.load is None or rules is None:
-        return f"{question.budget.measuring_seconds:g} s of races, besides builds, repetitions"
+        return f"{question.budget.measuring_seconds:g} s of races, besides builds and repetitions"
     arms = len(draft.plan.distinct) - len(left_out)
     blocks = rules.most_blocks + len(rules.repeat_rates)
     of_block = rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)

@@ -89,6 +89,12 @@ def test_of_arms_that_score_the_same_everywhere_the_faster_has_the_share() -> No
     assert list(sensitivity.leading_regions(arms, PRIORITIES)) == ["arm1"]
 
 
+def test_the_bonus_decides_between_arms_that_score_the_same_everywhere() -> None:
+    simple, fast = arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)])[::-1]
+    arms = (replace(simple, bonus=0.02), fast)
+    assert sensitivity.leading_shares(arms, PRIORITIES) == {simple.arm: 1.0, fast.arm: 0.0}
+
+
 @given(
     fields,
     st.lists(
@@ -217,6 +223,23 @@ def weights_named_in(named: str, now: float) -> list[float]:
     numbers += [now + (-0.01 if side == "less" else 0.01)] if is_next else []
     numbers += SIDES[side] if side and ("than" in named or len(numbers) == 1) else []
     return [*numbers, sum(numbers) / len(numbers)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_advised_arm_leads_where_the_weights_of_the_question_lie(name: str) -> None:
+    answer = decide_run(name)
+    advice, priorities = answer.recommendation, answer.question.priorities
+    if advice is None:
+        return
+    eligible = [each for each in answer.scores if not each.failures and not each.unproven]
+    corners = sensitivity.leading_regions(eligible, priorities)[advice.arm]
+    here = [priorities.performance / 100, priorities.productivity / 100]
+    turns = [
+        (one[0] - before[0]) * (here[1] - before[1]) - (one[1] - before[1]) * (here[0] - before[0])
+        for before, one in zip(corners, [*corners[1:], corners[0]], strict=True)
+    ]
+    assert min(map(float, turns)) >= -GAP
+    assert advice.simplex[advice.arm] > 0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,6 +11,7 @@ import built_answers
 import html5lib
 import msgspec
 from built_measurements import platform
+from kept.runs import decide_run
 
 from advisor.decide import performance_portability
 from advisor.domain.answer import Answer, Problem
@@ -131,6 +132,31 @@ def test_the_page_begins_with_the_lines_of_the_answer() -> None:
     lines = ["".join(each.itertext()) for each in header if each.tag.endswith(("h1", "p"))]
     shown = [line.replace(NO_BREAK_SPACE, " ") for line in lines]
     assert shown[:-1] == answer_lines(answer)
+
+
+def test_the_advised_arm_is_marked_and_leads_though_a_less_exact_one_scores_more() -> None:
+    answer = decide_run("cpu-quantised-demo-llama-again")
+    tree = parse(page.render(answer))
+    marked = [row for row in elements(tree, "tr") if row.get("class") == "best"]
+    assert answer.scores[0].arm == "openvino/int4"
+    assert [elements(row, "th")[0].text for row in marked] == ["openvino"]
+    titles = ["".join(each.itertext()) for each in elements(tree, "title", SVG)]
+    leaders = {title.split()[0] for title in titles if " of all weightings" in title}
+    assert leaders == {"openvino", "pytorch-eager", "llama-cpp"}
+
+
+def test_the_advice_of_a_guideline_is_followed_by_its_agreement_and_source() -> None:
+    tree = parse(page.render(decide_run("cpu-quantised-demo-llama-again")))
+    further = [each.text.strip() for each in elements(tree, "li") if each.get("class") == "further"]
+    assert further[0] == "the measurement agrees"
+    assert [each.partition(":")[0] for each in further[1:]] == ["source"]
+
+
+def test_a_load_has_the_lengths_of_its_requests_alone_and_a_shell_script() -> None:
+    text = page.render(decide_run("h100-served-llama3.1-8b-bfloat16"), "#!/bin/sh")
+    assert "1020 + 129 tokens" in text
+    assert "32 input tokens" not in text
+    assert "-o server.sh" in text
 
 
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:

@@ -154,8 +154,14 @@ def test_values_on_an_axis_do_not_overlap() -> None:
     drawn = "".join(horizontal_axis(scale, 0, 100))
     labels = re.findall(r'<text x="([\d.]+)" [^>]*>([\d,M]+)<', drawn)
     assert len(labels) < len(scale.ticks()) == drawn.count("<line")
-    ends = [(float(x) - 3.3 * len(text), float(x) + 3.3 * len(text)) for x, text in labels]
+    ends = [(float(x) - 4.4 * len(text), float(x) + 4.4 * len(text)) for x, text in labels]
     assert all(one[1] < two[0] for one, two in itertools.pairwise(ends))
+
+
+def test_small_errors_on_an_axis_have_an_exponent() -> None:
+    drawn = "".join(horizontal_axis(Scale(LOGARITHMIC, 1e-5, 0.1, 0, 600), 0, 100))
+    labels = re.findall(r'class="tick">([^<]+)<', drawn)
+    assert labels == ["1e-05", "1e-04", "0.001", "0.01", "0.1", "requests"]
 
 
 def test_values_of_a_vertical_axis_do_not_overlap() -> None:
