@@ -51,7 +51,7 @@ def describe_faster(facts: AdvisedAnswer) -> str:
     best = next((each for each in others if not each.failures), None)
     is_named = faster is not None or best is None or best.arm in facts.decision.as_good
     if is_baseline and best is not None and not is_named:
-        sentences.append(f"Next by score: {best.title} ({describe_gain(facts, best)}).")
+        sentences.append(f"Next workflow by score: {best.title} ({describe_gain(facts, best)}).")
     return " ".join(sentences)
 
 

@@ -142,7 +142,8 @@ attached come from a stored run, which the first lines name and o opens."""
     def draw(self) -> None:
         answer, advice = self.shown.answer, self.shown.answer.recommendation
         question, device = answer.question, answer.device_name
-        title = Text.assemble(("Results  ", "bold"), panels.model_name(question.model.name, 30))
+        name = panels.model_name(question.model.name, self.size.width * 3 // 10)
+        title = Text.assemble(("Results  ", "bold"), name)
         self.set_title(title, describe_question(question, device, self.size.width))
         lead = "Not measured here. From a stored run: " if self.is_of_absent_gpu else ""
         lead = "With these weights: " if self.is_explored else lead

@@ -215,6 +215,20 @@ async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
         assert "\N{HORIZONTAL ELLIPSIS}" not in table
 
 
+@pytest.mark.parametrize(
+    ("width", "name"),
+    [(80, "TinyLlama/Ti…B-Chat-v1.0"), (120, "TinyLlama/TinyLlama-1.1B-Chat-v1.0")],
+)
+@async_test
+async def test_the_title_cuts_a_long_name_once_and_only_where_there_is_no_room(
+    shipped: Context, width: int, name: str
+) -> None:
+    file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
+    async with running_app(AdvisorApp(LaunchOptions(open=file), shipped), (width, 36)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        assert f"Results  {name} " in screen_text(pilot).splitlines()[0]
+
+
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
 def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     document = read_answer(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
