@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
+import typing
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -26,7 +28,6 @@ from advisor.ask.run_options import RunOptions
 from advisor.ask.task import (
     SERVE,
     check_gpus_per_model,
-    check_range,
     check_task,
     choose_lengths,
     choose_task,
@@ -44,10 +45,6 @@ from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 
 #: Prompts whose texts are compared before a server is put under load; they are sent at once.
 CHECKED_PROMPTS = (4,)
-#: JSON readers keep whole numbers up to this one exact.
-MOST_REQUESTS = 1 << 53
-#: What is asked for instead of a wrong number of seconds.
-SECONDS = "seconds, such as 120"
 
 
 def resolve(
@@ -60,6 +57,7 @@ def resolve(
 
     `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts without `--gpu`.
     """
+    check_numbers(run_options)
     models = catalogue.models
     model = parse_model(select_demo_model(run_options, models), models)
     workflows = parse_workflows(run_options.workflows, catalogue)
@@ -72,7 +70,7 @@ def resolve(
     if gpu is not None and run_options.model == model.name == models.demo.name:
         model = models.demo_gpu
     default_sizes = default_batch_sizes(model, models, on_gpu=gpu is not None)
-    price, wait = run_options.price_per_hour, run_options.wait_for_quiet
+    wait = run_options.wait_for_quiet
     return Question(
         model=model,
         task=task,
@@ -86,18 +84,16 @@ def resolve(
         priorities=choose_priorities(run_options, catalogue),
         constraints=constraints,
         budget=choose_budget(run_options.budget, catalogue),
-        max_build_seconds=_positive("--max-build-seconds", run_options.max_build_seconds, SECONDS),
-        max_open_seconds=_positive_or_none(
-            "--max-open-seconds", run_options.max_open_seconds, SECONDS
-        ),
+        max_build_seconds=run_options.max_build_seconds,
+        max_open_seconds=run_options.max_open_seconds or None,
         max_build_times=parse_build_times(run_options.max_build_times, catalogue),
         workflows=workflows,
-        seed=check_range("--seed", run_options.seed, 0, (1 << 63) - 1),
+        seed=run_options.seed,
         python=machine.software.executable,
         load=parse_load(run_options, task, model, catalogue),
         cold_start=run_options.cold_start or any(each.criterion == START for each in constraints),
-        requests=check_range("--requests", run_options.requests, 0, MOST_REQUESTS) or None,
-        price_per_hour=_positive_or_none("--price-per-hour", price, "a price, such as 2.5"),
+        requests=run_options.requests or None,
+        price_per_hour=run_options.price_per_hour or None,
         wait_seconds=parse_duration("--wait-for-quiet", wait) if wait else 0.0,
         accuracy=parse_tolerance(run_options.accuracy),
         quantised=choose_weight_formats(run_options.quantised, constraints),
@@ -109,6 +105,26 @@ def resolve(
         sandbox=run_options.sandbox,
         all_arms=run_options.all_arms,
     )
+
+
+def check_numbers(run_options: RunOptions) -> None:
+    """Raise `OptionValueError` for a number outside the bounds that its option declares."""
+    hints = typing.get_type_hints(RunOptions, include_extras=True)
+    for field in msgspec.structs.fields(run_options):
+        value, (_, meta) = getattr(run_options, field.name), typing.get_args(hints[field.name])
+        if not isinstance(value, (int, float)):
+            continue
+        bounds = (
+            ("at least", meta.ge, operator.ge),
+            ("above", meta.gt, operator.gt),
+            ("at most", meta.le, operator.le),
+            ("below", meta.lt, operator.lt),
+        )
+        given = [each for each in bounds if each[1] is not None]
+        if not math.isfinite(value) or not all(holds(value, to) for _, to, holds in given):
+            option = field.encode_name.replace("_", "-")
+            limits = " and ".join(f"{word} {to:,}" for word, to, _ in given)
+            raise OptionValueError(f"--{option} {value} is out of range", f"use a number {limits}")
 
 
 def select_demo_model(run_options: RunOptions, models: Models) -> RunOptions:
@@ -237,13 +253,3 @@ def _suggest_workflows(name: ArmName, workflows: Mapping[str, Workflow]) -> str:
 
 def worker_interpreter(run_options: RunOptions) -> str:
     return run_options.python or sys.executable
-
-
-def _positive_or_none(name: str, number: float, expected: str) -> float | None:
-    return _positive(name, number, expected) if number else None
-
-
-def _positive(name: str, number: float, expected: str) -> float:
-    if not (math.isfinite(number) and number > 0):
-        raise OptionValueError(f"{name} {number:g} is not a positive number", f"use {expected}")
-    return number

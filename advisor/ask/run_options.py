@@ -141,7 +141,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str,
         _measured("interpreter that has the stacks; default: the one that runs p3-advisor", "PATH"),
     ] = ""
-    seed: Annotated[int, _measured("seed of weights, inputs and the order of visits", ge=0)] = 0
+    seed: Annotated[
+        int, _measured("seed of weights, inputs and the order of visits", ge=0, le=(1 << 63) - 1)
+    ] = 0
     gpu: Annotated[
         str,
         _device(
@@ -183,6 +185,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "number of requests to serve: the answer names the arm that serves them "
             "first, builds included, and builds that cannot pay off are left out; 0 means unknown",
             ge=0,
+            # JSON readers keep whole numbers up to this one exact.
+            le=1 << 53,
         ),
     ] = 0
     rubric: Annotated[str, _wish("a file that replaces the shipped criteria.toml", "FILE")] = ""

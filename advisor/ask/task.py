@@ -160,7 +160,7 @@ def parse_request_lengths(text: str, rules: ServingRules) -> tuple[str, tuple[Re
         lengths = tuple(
             msgspec.json.decode(line, type=RequestLengths) for line in lines if line.strip()
         )
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise OptionValueError(
             f"--lengths {name!r} is neither a known mix nor a file of lengths: {problem}", advice
         ) from problem

@@ -145,8 +145,9 @@ def resume(
     from advisor.execute.execution import newest_resumable
 
     chosen = store.find(run) if run else newest_resumable(store)
-    if run in {"", LATEST}:
-        newest, name = store.history()[0], chosen.directory.name
+    readable = store.history()
+    if run in {"", LATEST} and readable:
+        newest, name = readable[0], chosen.directory.name
         problem = "cannot go on" if newest.measured else "has no measurement"
         problem = "has finished" if newest.finished else problem
         why = "" if name == newest.run_id else f": the newest, {newest.run_id}, {problem}"

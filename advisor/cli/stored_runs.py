@@ -141,7 +141,9 @@ def history(*, json: AsJson = False) -> None:
             if kept.answer is not None:
                 answer, word = kept.answer.arm or "no answer", kept.answer.decision_word or ""
             rows.append([*question, state, answer, word, kept.note])
-        return plain_table(rows) if entries else ["No runs yet. p3-advisor --json starts one."]
+        if entries or unreadable:
+            return plain_table(rows)
+        return ["No runs yet. p3-advisor --json starts one."]
 
     print_rows(entries, render, json=json)
 

@@ -45,7 +45,7 @@ def shorten_text(text: str, most: int = 120) -> str:
 
     Of a longer clause its words, and `...`.
     """
-    line = " ".join((text.strip() or text).splitlines()[0].split())
+    line = " ".join(text.strip().partition("\n")[0].split())
     if len(line) <= most:
         return line.rstrip(".")
     places = (found.start() for found in CLAUSE_END.finditer(line[: most + 1]))

@@ -12,6 +12,7 @@ import io
 import os
 import pathlib
 import stat
+import threading
 from collections.abc import Iterator, Mapping
 
 from advisor.domain.errors import NotWritableError
@@ -31,7 +32,8 @@ def write_atomically(file: pathlib.Path, content: bytes) -> None:
 
     Raise `OSError` and leave `file` unchanged if it cannot be written.
     """
-    partial = file.with_name(f".{file.name}.part")
+    # Others may write the same file.
+    partial = file.with_name(f".{file.name}.{threading.get_native_id()}.part")
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         partial.write_bytes(content)

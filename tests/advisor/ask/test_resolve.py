@@ -99,6 +99,9 @@ def test_every_answer_becomes_part_of_the_question() -> None:
     )
 
 
+SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms", "itl": "50ms"}
+
+
 @pytest.mark.parametrize(
     ("run_options", "error", "words"),
     [
@@ -125,6 +128,11 @@ def test_every_answer_becomes_part_of_the_question() -> None:
         ({"max_build_seconds": 0.0}, OptionValueError, "--max-build-seconds 0"),
         ({"max_build_seconds": float("nan")}, OptionValueError, "--max-build-seconds"),
         ({"seed": -1}, OptionValueError, "--seed -1"),
+        ({"gpus_per_model": 0}, OptionValueError, "--gpus-per-model 0"),
+        ({"price_per_hour": float("inf")}, OptionValueError, "--price-per-hour inf"),
+        ({**SERVED, "percentile": 100.0}, OptionValueError, "--percentile 100"),
+        ({**SERVED, "percentile": float("nan")}, OptionValueError, "--percentile nan"),
+        ({**SERVED, "rate": float("inf")}, OptionValueError, "--rate inf"),
     ],
 )
 def test_each_invalid_answer_has_its_own_error(
@@ -150,6 +158,10 @@ options: dict[str, st.SearchStrategy[Any]] = {
     "max_build_seconds": seconds,
     "workflows": st.text(max_size=20),
     "seed": numbers,
+    "requests": numbers,
+    "gpus_per_model": numbers,
+    "price_per_hour": seconds,
+    "max_open_seconds": seconds,
 }
 
 
@@ -357,9 +369,6 @@ def test_a_workflow_that_is_not_measured_is_never_suggested() -> None:
             with pytest.raises(UnknownWorkflowError) as problem:
                 resolved(workflows=f"{each.id}x")
             assert f"{each.id}?" not in problem.value.next_step
-
-
-SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms", "itl": "50ms"}
 
 
 def test_a_model_is_split_over_equal_gpus_that_cuda_sees() -> None:

@@ -167,6 +167,7 @@ def test_what_does_not_fit_is_refused(
         '{"input_tokens": 2, "output_tokens": 1}',
         '{"input_tokens": 2048, "output_tokens": 2}',
         "word",
+        "[" * 100_000,
     ],
 )
 def test_lengths_that_no_request_has_are_refused(tmp_path: pathlib.Path, line: str) -> None:

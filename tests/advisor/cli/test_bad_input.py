@@ -24,7 +24,7 @@ CASES = {
     "an unknown model": (["--model", "no-such-model"], 2, "unknown model"),
     "a GPU that is not attached": (["--gpu", "RTX 4090"], 3, "is not attached"),
     "an invalid constraint": (["--require", "portability>5"], 2, "is not a constraint"),
-    "a limit of opening below zero": (["--max-open-seconds", "-5"], 2, "is not a positive number"),
+    "a limit of opening below zero": (["--max-open-seconds", "-5"], 2, "is out of range"),
     "a program that is not an interpreter": (
         ["--python", "/bin/true"],
         3,

@@ -21,7 +21,7 @@ from forks import RunCli, RunProgram
 from generate import schema_file
 
 from advisor.cli.reports import UNDECIDED_CODE
-from advisor.domain.errors import CommandLineError
+from advisor.domain.errors import CommandLineError, RunFileError
 from advisor.domain.run_events import Finished, Planned
 from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
@@ -166,6 +166,10 @@ def test_the_history_names_the_runs_that_cannot_be_read(run_here: RunCli, stored
     listed = run_here("history", "--json")
     assert [row["run_id"] for row in json.loads(listed.stdout)] == [stored.directory.name]
     assert (listed.returncode, damaged.name in listed.stderr) == (0, True)
+    shutil.rmtree(stored.directory)
+    assert "No runs yet" not in run_here("history").stdout
+    resumed = run_here("resume", "latest")
+    assert (resumed.returncode, "Traceback" in resumed.stderr) == (RunFileError.exit_code, False)
 
 
 def test_the_history_decides_on_a_run_only_once(run_here: RunCli, stored: Run) -> None:

@@ -131,6 +131,7 @@ def test_weights_are_written_so_that_all_of_them_are_within_the_bounds(
         ("the first; the second, which is very long", "the first; the second"),
         ("(e.g. one, two) three four fives six", "(e.g. one, two) three four ..."),
         ("one line\nanother", "one line"),
+        ("\n", ""),
     ],
 )
 def test_a_reason_ends_where_a_sentence_or_a_clause_does(text: str, short: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import threading
 
 import builders
 import pytest
@@ -163,6 +164,23 @@ def test_a_file_and_its_directory_are_made(tmp_path: pathlib.Path) -> None:
     write_atomically(file, b"second")
     assert file.read_bytes() == b"second"
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_two_writers_of_a_file_do_not_meet(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, write = tmp_path / "file", pathlib.Path.write_bytes
+
+    def write_twice(self: pathlib.Path, content: bytes) -> None:
+        write(self, content)
+        if content == b"first":
+            other = threading.Thread(target=write_atomically, args=(file, b"second"))
+            other.start()
+            other.join()
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", write_twice)
+    write_atomically(file, b"first")
+    assert file.read_bytes() == b"first"
 
 
 def test_a_failed_write_keeps_the_old_content_and_leaves_no_partial_file(
