@@ -55,8 +55,7 @@ def recommend(
     else with `torch.export`.
     `priorities` has weights of the criteria, those of the three Ps summing to 100, or the name of a
     preset. `progress` shows a line in a notebook, else lines on standard error; None: in a notebook
-    or on a terminal. `options` are those of
-    `p3-advisor recommend`.
+    or on a terminal. `options` are those of `p3-advisor recommend`.
 
     A run without a recommendation has `recommendation` None and its reason in `problem`. Raise
     `UserError` for a question that cannot be measured.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import operator
 import sys
 import typing
 from collections.abc import Iterable, Mapping
@@ -111,20 +111,15 @@ def check_numbers(run_options: RunOptions) -> None:
     """Raise `OptionValueError` for a number outside the bounds that its option declares."""
     hints = typing.get_type_hints(RunOptions, include_extras=True)
     for field in msgspec.structs.fields(run_options):
-        value, (_, meta) = getattr(run_options, field.name), typing.get_args(hints[field.name])
-        if not isinstance(value, (int, float)):
-            continue
-        bounds = (
-            ("at least", meta.ge, operator.ge),
-            ("above", meta.gt, operator.gt),
-            ("at most", meta.le, operator.le),
-            ("below", meta.lt, operator.lt),
-        )
-        given = [each for each in bounds if each[1] is not None]
-        if not math.isfinite(value) or not all(holds(value, to) for _, to, holds in given):
-            option = field.encode_name.replace("_", "-")
-            limits = " and ".join(f"{word} {to:,}" for word, to, _ in given)
-            raise OptionValueError(f"--{option} {value} is out of range", f"use a number {limits}")
+        value, hint = getattr(run_options, field.name), hints[field.name]
+        with contextlib.suppress(msgspec.ValidationError):
+            if isinstance(value, str) or math.isfinite(msgspec.convert(value, hint)):
+                continue
+        _, at = typing.get_args(hint)
+        bounds = (("at least", at.ge), ("above", at.gt), ("at most", at.le), ("below", at.lt))
+        limits = " and ".join(f"{word} {to:,}" for word, to in bounds if to is not None)
+        option = field.encode_name.replace("_", "-")
+        raise OptionValueError(f"--{option} {value} is out of range", f"use a number {limits}")
 
 
 def select_demo_model(run_options: RunOptions, models: Models) -> RunOptions:

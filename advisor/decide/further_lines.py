@@ -35,10 +35,7 @@ WITHOUT_TF32 = {
 #: States that a line names.
 MOST_STATES = 3
 #: What is said of a CPU whose C library kept freed memory, also for the baseline.
-MEMORY_KEPT = (
-    "All arms, {0} too, were timed after bytearray(31 * 2**20), which keeps freed memory. "
-    "Without it {0} may be slower: try it alone."
-)
+MEMORY_KEPT = "All arms ran after bytearray(31 * 2**20): it keeps freed memory. Try it alone."
 NOT_TIMED = "could not be measured"
 DOUBTS: dict[Doubt, str] = {
     "busy": "the machine was busy",
@@ -101,7 +98,7 @@ def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
     lines = [f"For equal conditions: {told}."] if told else []
     if baseline and FREED_MEMORY in baseline.settings:
-        lines.append(MEMORY_KEPT.format(facts.answer.baseline_title))
+        lines.append(MEMORY_KEPT)
     return lines
 
 

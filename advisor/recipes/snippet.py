@@ -106,14 +106,14 @@ def call_as_given(integration: str, inputs: Sequence[InputFacts]) -> str:
 
 
 def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]:
-    """Return at most so many lines: all without comments and checks, or those around each call.
+    """Return at most so many lines: all, without comments and checks, or whole statements of them.
 
     A comment stands for the others. The line `known` is left out: the user's code has it.
     """
     note, _, rest = integration.partition("\n")
     if note.startswith("#") and not EACH_CALL.match(f"{note}\n"):
-        # It says what `model` and `inputs` are.
-        return [note, *shorten(rest, most - 1, known)]
+        # It says what `model` and `inputs` are, and is one line more.
+        return [note, *shorten(rest, most, known)]
     every = dict(enumerate(integration.splitlines(), start=1))
     lines = {number: line for number, line in every.items() if line and line != known}
     first = next((number for number in lines if EACH_CALL.match(f"{lines[number]}\n")), 0)
@@ -130,20 +130,15 @@ def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]
     calls = [each for each in lines if first and each >= first]
     calls = calls if len(calls) < most else []
     steps = sorted(lines.keys() - comments - checks - imports - {*calls})
-    room = most - 1 - len(calls)
-    shown = steps[-room:] if calls and room else []
-    while shown and shown[0] not in {each.lineno for each in statements}:
-        shown.pop(0)
-    is_above = bool(shown) or not room
-    if not is_above:
-        inner = (each for statement in statements for each in ast.walk(statement))
-        ends = {each.end_lineno for each in inner if isinstance(each, ast.stmt)}
-        shown = steps[:room]
-        while shown and shown[-1] not in ends:
-            shown.pop()
+    shown = list[int]()
+    for statement in reversed(statements) if calls else statements:
+        whole = [each for each in steps if statement.lineno <= each <= (statement.end_lineno or 0)]
+        if len(shown) + len(whole) > most - 1 - len(calls):
+            break
+        shown = sorted([*shown, *whole])
     left = len(lines.keys() - comments - {*shown, *calls})
     gap = [f"# {left} more lines, which p3-advisor recipe prints"]
-    before, after = (gap, []) if is_above else ([], gap)
+    before, after = (gap, []) if calls else ([], gap)
     return [*before, *(lines[each] for each in shown), *after, *(lines[each] for each in calls)]
 
 

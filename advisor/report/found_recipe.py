@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import pathlib
 from collections.abc import Collection, Mapping, Sequence
 
 from packaging.utils import canonicalize_name
@@ -12,8 +13,10 @@ from advisor.ask.rubric_files import read_shipped
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import NoRecipeError
+from advisor.domain.model import FactoryModel, Model
 from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.explanation import find_arms
+from advisor.store.files import read_regular
 from advisor.store.runs import Run
 from probes.events import RecipeFacts
 from probes.facts import InterpreterFacts
@@ -63,7 +66,7 @@ def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
         what = f"run {answer.run_id} has no recommendation{reason}"
         next_step = "measure again, or name another run: p3-advisor history lists them"
     if available:
-        next_step = f"use --workflow with one of {', '.join(available)}"
+        next_step = f"name one of its arms: {', '.join(available)}"
     return NoRecipeError(what, next_step)
 
 
@@ -84,7 +87,8 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
         snippet = compose_snippet(
             question, question.batch_sizes[0], facts.integration, facts.inputs
         )
-        packages = set() if question.serves else imported_packages(snippet)
+        if not question.serves:
+            packages = imported_packages(snippet) | _packages_of_user(question.model)
     planned = next(each for each in state.plan.arms if each.id == arm)
     found = {
         **vars(facts),
@@ -93,6 +97,15 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
         "serving_command": command,
     }
     return FoundRecipe(**found)
+
+
+def _packages_of_user(model: Model) -> set[str]:
+    """Return what the file of the user's function imports; nothing if it cannot be read."""
+    if isinstance(model, FactoryModel):
+        file = pathlib.Path(model.name.rpartition(":")[0])
+        with contextlib.suppress(OSError, ValueError, NoRecipeError):
+            return imported_packages(read_regular(file).decode())
+    return set()
 
 
 def pin(

@@ -74,8 +74,8 @@ EXTENTS = (
     *(
         Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines, has_cause=told)
         for told, sizes in (
-            (True, ((3, MOST_CODE_LINES), (3, 6), (3, 5), (3, 4), (2, 4), (2, 3))),
-            (False, ((3, 4), (2, 4), (2, 3), (2, 2), (0, 4))),
+            (True, ((3, MOST_CODE_LINES), (3, 6), (3, 5), (3, 4), (2, 4))),
+            (False, ((3, 4), (2, 4), (0, 4), (0, 3), (0, 2))),
         )
         for arms, lines in sizes
     ),
@@ -175,8 +175,8 @@ def _cause(failed: UnmeasuredArm) -> str:
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     """Return the best arms, among them the baseline, then `torch.compile`.
 
-    The advised arm, and the fastest one if it is much faster, are there whatever `most` is, unless
-    it is 0.
+    The advised arm, and the fastest one if it is much faster, are there whatever `most` is. Without
+    such a faster arm, 0 means none.
     """
     ranked, advised = answer.ranked, answer.advised
     compiled = next((each.arm for each in ranked if each.workflow == PLAIN_COMPILE), "")
@@ -187,7 +187,7 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     ]
     wanted = (answer.results.baseline, compiled)
     order = sorted(ranked, key=lambda one: (one not in kept, *(one.arm != each for each in wanted)))
-    first = order[: max(most, len(kept)) if most else 0]
+    first = order[: max(most, len(kept)) if most or len(kept) > 1 else 0]
     return [each for each in ranked if each in first]
 
 
@@ -206,10 +206,10 @@ def _where_more_is(answer: Answer) -> list[str]:
     model = CHECKPOINT if CHECKPOINT in code else "model"
     inputs = "inputs" if answer.question.task == "forward" else "prompts"
     whole = "As a script" if answer.question.serves else f"Whole code, with {model} and {inputs}"
-    return [
-        *([f"{whole}: {recipe}"] if code_lines(answer) else []),
-        f"All figures{f' of {count} arms' if count > 1 else ''}: {command} --full",
-    ]
+    code_is = [f"{whole}: {recipe}"] if code_lines(answer) else []
+    if answer.advised is None and any(each.measured.integration for each in answer.ranked):
+        code_is = [f"Code of an arm: {recipe} ARM"]
+    return [*code_is, f"All figures{f' of {count} arms' if count > 1 else ''}: {command} --full"]
 
 
 def render(answer: Answer) -> str:

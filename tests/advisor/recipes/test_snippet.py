@@ -152,6 +152,26 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(
         assert ("import torch" in shown) == (feeding == "io-binding")
 
 
+CODE = """\
+# model, inputs: as before
+import engine
+program = engine.build(
+    model,
+)
+session = engine.open(program)
+
+# Each call:
+output = session.run(inputs)
+"""
+
+
+@pytest.mark.parametrize(("most", "numbers"), [(5, [5, 7, 8]), (3, [7, 8]), (2, [])])
+def test_shortened_lines_are_whole_statements_above_the_call(most: int, numbers: list[int]) -> None:
+    note, *lines = CODE.splitlines()
+    assert shorten(CODE, most)[2:] == [lines[number - 1] for number in numbers]
+    assert shorten(CODE, 9) == [note, *filter(None, lines)]
+
+
 T5 = {"d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 50}
 CONFIGS: list[tuple[dict[str, Any], list[tuple[int, ...]]]] = [
     ({"model_type": "bert", **workers.TEXT}, [(4, 7, 16), (4, 16)]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import pathlib
 import re
 import shlex
 import subprocess
@@ -258,6 +259,17 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
         assert figure not in render_style(unanswered), "a busy machine gives ranges"
         between = write_speedup(answered.ranked[0].cells[0].speedup, unfit=True, in_words=True)
         assert f"{between} as fast as" in render_style(unanswered)
+
+
+def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("import numpy\nimport gone\n")
+    run = measured()
+    header = builders.header(question=builders.question(model=FactoryModel(name=f"{file}:build")))
+    run.header = lambda: header
+    known = found_recipe.find_recipe(run, "compiled")
+    assert known is not None
+    assert "numpy==2.4.6" in known.requirements
 
 
 @pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
