@@ -173,7 +173,7 @@ def _cause(failed: UnmeasuredArm) -> str:
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
-    """Return the best arms, among them the baseline, then `torch.compile`.
+    """Return the best arms, among them the first, the baseline and `torch.compile`.
 
     The advised arm, and the fastest one if it is much faster, are there whatever `most` is. Without
     such a faster arm, 0 means none.
@@ -185,7 +185,7 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     kept = [
         one for one in ranked if one == advised or (one == fastest and one.speedup.value >= least)
     ]
-    wanted = (answer.results.baseline, compiled)
+    wanted = (*(each.arm for each in ranked[:1]), answer.results.baseline, compiled)
     order = sorted(ranked, key=lambda one: (one not in kept, *(one.arm != each for each in wanted)))
     first = order[: max(most, len(kept)) if most or len(kept) > 1 else 0]
     return [each for each in ranked if each in first]

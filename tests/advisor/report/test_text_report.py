@@ -296,6 +296,8 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
         assert text.startswith(answer.headline[0].text)
         assert text_report.measured_at(answer) in text
         assert answer.created[:10] in text_report.measured_at(answer)
+        rows = [line for line in lines if re.match(r"\d+!?  ", line)]
+        assert rows[2:] == [] or rows[0].startswith("1")
         assert "  build s  " not in text or "  score  " in text, "why a slower arm leads"
         assert not re.search(r"0\.00 to \d|this one|and \d more", text)
         shown = [line for line in lines if line.startswith("    ")]
