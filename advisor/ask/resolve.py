@@ -194,8 +194,8 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
         seconds=dict.fromkeys(default.seconds, seconds),
         measuring_seconds=seconds,
         # Measuring an open decision further takes no longer than measuring until then.
-        open_seconds=min(default.open_seconds, seconds),
-        open_share=0.0,
+        undecided_seconds=min(default.undecided_seconds, seconds),
+        undecided_share=0.0,
     )
 
 

@@ -145,8 +145,7 @@ def resume(
     from advisor.execute.execution import newest_resumable
 
     chosen = store.find(run) if run else newest_resumable(store)
-    readable = store.history()
-    if run in {"", LATEST} and readable:
+    if run in {"", LATEST} and (readable := store.history()):
         newest, name = readable[0], chosen.directory.name
         problem = "cannot go on" if newest.measured else "has no measurement"
         problem = "has finished" if newest.finished else problem

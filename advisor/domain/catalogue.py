@@ -97,7 +97,7 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True):
     #: Most builds that run at the same time; each has at least one processor.
     most_at_once: Annotated[int, msgspec.Meta(ge=1)]
     #: Seconds that a run takes at least before its first builds, and to check and time them.
-    start_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    first_build_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Builds that are expected to take at most this long come first and give an early answer.
     early_seconds: Annotated[float, msgspec.Meta(ge=0)]
     #: Seconds after which the first race does not wait for further early builds, and seconds of

@@ -31,9 +31,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     race_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     most_rounds: Annotated[int, msgspec.Meta(ge=4)]
     #: Seconds of further repetitions of the leaders while the decision is OPEN; 0 for none.
-    open_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    undecided_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: The same as a share of the time that the run has taken so far; the longer of both counts.
-    open_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    undecided_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     #: Number of repetitions of the leading arms in fresh processes.
     repeats: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: Which arms are repeated: every arm that the races left open, the advised arm, its rivals and
@@ -51,7 +51,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds of all of them, after which no further arm tries any.
     all_new_shapes_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Further seconds for cold starts, where they are asked for; the last start may take longer.
-    start_seconds: Annotated[float, msgspec.Meta(ge=0)] = 180.0
+    cold_start_seconds: Annotated[float, msgspec.Meta(ge=0)] = 180.0
 
     @property
     def tries_new_shapes(self) -> bool:

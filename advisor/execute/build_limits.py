@@ -83,7 +83,7 @@ def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
     first = baseline.expected_build_seconds
     if question.serves or first is None or not known or len(known) < len(builds):
         return
-    least = (limits.start_seconds + first + min(known)) / question.budget.race_share
+    least = (limits.first_build_seconds + first + min(known)) / question.budget.race_share
     if question.seconds < least:
         raise OptionValueError(
             f"--budget {question.budget.name} is too short: starting, building and checking two"

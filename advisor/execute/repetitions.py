@@ -76,7 +76,7 @@ def seconds_while_open(question: Question, state: RunState) -> float:
     After builds of many minutes a user gains more from an answer than from an earlier end.
     """
     budget = question.budget
-    return max(budget.open_seconds, budget.open_share * state.at)
+    return max(budget.undecided_seconds, budget.undecided_share * state.at)
 
 
 def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iterator[RunEvent]:

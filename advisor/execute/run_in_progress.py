@@ -28,11 +28,11 @@ class Recorder:
         self.state = state
         self._clock = clock
         self._store = store
-        self._start_seconds = clock() - state.at
+        self._began = clock() - state.at
 
     def record(self, run_event: RunEvent) -> LoggedEvent:
         event = LoggedEvent(
-            seq=self.state.seq + 1, at=self._clock() - self._start_seconds, run_event=run_event
+            seq=self.state.seq + 1, at=self._clock() - self._began, run_event=run_event
         )
         self._store(event)
         self.state = fold([event], self.state)

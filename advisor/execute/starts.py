@@ -37,7 +37,7 @@ def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
     No way begins after the seconds of the budget, the first one of the first arm excepted.
     """
     limited = math.isfinite(progress.seconds)
-    end = progress.clock() + (progress.question.budget.start_seconds if limited else math.inf)
+    end = progress.clock() + (progress.question.budget.cold_start_seconds if limited else math.inf)
     starts = progress.state.starts.items()
     tried = {arm for arm, found in starts if all(each.failure != UNCHECKED for each in found)}
     while (planned := _next_arm(progress, tried)) is not None and progress.clock() < end:

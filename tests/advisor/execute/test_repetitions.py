@@ -274,7 +274,7 @@ BUDGET = Budget(
     most_rounds=13,
     repeats=1,
     repeated="leaders",
-    open_seconds=OPEN_SECONDS,
+    undecided_seconds=OPEN_SECONDS,
 )
 QUESTION = builders.question(batch_sizes=(1, 4), budget=BUDGET)
 
@@ -364,13 +364,13 @@ def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
 
 
 def test_a_budget_without_time_for_open_decisions_has_its_own_repetitions_only() -> None:
-    budget = replace(BUDGET, repeats=2, open_seconds=0.0)
+    budget = replace(BUDGET, repeats=2, undecided_seconds=0.0)
     _, state = repeat(after_repetitions(OPEN), builders.question(budget=budget))
     assert sorted(state.repeats) == [1, 2]
 
 
 def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> None:
-    budget = replace(BUDGET, open_share=0.1)
+    budget = replace(BUDGET, undecided_share=0.1)
     question = builders.question(budget=budget)
     assert repetitions.seconds_while_open(question, RunState(at=20.0)) == OPEN_SECONDS
     assert repetitions.seconds_while_open(question, RunState(at=900.0)) == 90.0
