@@ -68,6 +68,7 @@ class NoiseModel:
 
 
 NOISE_LEVELS = {
+    "independent": NoiseModel(call=0.02, outlier_probability=0.01, outlier=0.3),
     "quiet": NoiseModel(
         call=0.005,
         outlier_probability=0.002,
