@@ -24,7 +24,7 @@ from advisor.domain.errors import (
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, ArmName
-from advisor.domain.question import Budget
+from advisor.domain.question import Budget, Question
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
@@ -209,19 +209,31 @@ def potential_of(left_out: UnmeasuredArm, answer: Answer, catalogue: Catalogue) 
     else:
         speedup = limits[sibling]
 
-    workflow = catalogue.by_id[left_out.workflow]
+    arm = ArmName(left_out.workflow, left_out.option or "")
+    score = possible_score(arm, speedup, question, catalogue)
+    if score is None:
+        return None
+    score += rubric.decision.speed_bonus
+    return Potential(speedup, score, sibling, gains[sibling] if sibling else None)
+
+
+def possible_score(
+    arm: ArmName, speedup: float, question: Question, catalogue: Catalogue
+) -> float | None:
+    """Return the score of an arm whose build costs nothing and whose declared facts hold.
+
+    None for an arm that then fails a constraint.
+    """
+    workflow, rubric = catalogue.by_id[arm.workflow].for_arm(arm.option or ""), catalogue.rubric
     facts = {
-        **declared_facts(workflow.for_arm(left_out.option or "")),
+        **declared_facts(workflow),
         "performance_portability": None,
         "speedup": speedup,
         "build_seconds": 0.0,
     }
     ratings = {each.id: rate(each, facts, rubric) for each in rubric.criteria}
     letters = tuple(each for each in question.constraints if each.criterion in ratings)
-    if find_failures(ratings, letters):
-        return None
-    score = weigh(ratings, question) + rubric.decision.speed_bonus
-    return Potential(speedup, score, sibling, gains[sibling] if sibling else None)
+    return None if find_failures(ratings, letters) else weigh(ratings, question)
 
 
 def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:

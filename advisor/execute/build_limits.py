@@ -35,9 +35,9 @@ def limit_or_skip(progress: RunInProgress, planned: Arm) -> BuildLimit | Failure
     if shared is not None:
         return shared
     limit = limit_build(state, planned.id, question)
-    expected_seconds = planned.expected_build_seconds
-    if expected_seconds is None:
+    if planned.expected_build_seconds is None:
         return limit
+    expected_seconds = planned.expected_build_seconds * _slowness(state, planned.workflow)
     expected = f"not built: {format_number(expected_seconds, digits=2)} s expected"
     if limit is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds:
         reason = f"{expected}, {limit.shortfall}"
@@ -67,6 +67,16 @@ def _shared_failure(state: RunState, planned: Arm) -> Failure | None:
         ):
             return failure
     return None
+
+
+def _slowness(state: RunState, workflow: str) -> float:
+    """Return how many times the expected seconds the builds of the workflow took in this run."""
+    factors = [
+        state.last_process(each.id).build_seconds / each.expected_build_seconds
+        for each in state.plan.arms
+        if each.workflow == workflow and each.expected_build_seconds and is_valid(state, each.id)
+    ]
+    return max(factors, default=1.0)
 
 
 def seconds_left(progress: RunInProgress) -> float:

@@ -17,7 +17,6 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
-from advisor.execute.race_pause import missing_shapes
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import NextBuild
 from advisor.probing.worker_failures import skipped_by_user
@@ -63,21 +62,30 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     return sorted(arms, key=sort_key)
 
 
+def may_outdo(one: Arm, other: Arm) -> bool:
+    """Return whether a race of `one` may show that `other`, of its workflow, cannot lead."""
+    return one.workflow == other.workflow and _gain(one) >= _gain(other)
+
+
+def _gain(planned: Arm) -> tuple[bool, float]:
+    gain = planned.possible_gain
+    return planned.called_for is not None, -math.inf if gain is None else gain
+
+
 def _rank(planned: Arm) -> tuple[bool, float]:
     """Return by what the arms of one workflow are ordered, the largest first."""
     return planned.called_for is not None, _promise(planned)
 
 
 def _promise(planned: Arm) -> float:
-    """Return what the arm brought at most in the kept runs for a second of its build.
+    """Return what the arm may gain for a second of its build.
 
-    The gain is the logarithm of a speed-up. Arms that brought nothing there follow, then those that
-    are not known.
+    Arms that can gain nothing follow, then those that are not known.
     """
-    if planned.largest_speedup is None or planned.expected_build_seconds is None:
+    gain, seconds = planned.possible_gain, planned.expected_build_seconds
+    if gain is None or seconds is None:
         return -math.inf
-    seconds = max(planned.expected_build_seconds, LEAST_SECONDS)
-    return math.log(planned.largest_speedup) / seconds
+    return gain / max(seconds, LEAST_SECONDS) if gain > 0 else gain
 
 
 def waits_for_sibling(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
@@ -104,6 +112,10 @@ def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
         if not waits_for_sibling(planned, chosen, progress):
             chosen.append(planned)
     return chosen
+
+
+def missing_shapes(progress: RunInProgress, arm: str) -> int:
+    return len(progress.question.shapes) - len(progress.state.last_process(arm).built)
 
 
 def skips_losing_arms(question: Question) -> bool:

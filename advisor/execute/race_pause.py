@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from advisor.decide.rounds import controls, failed_arms, raced_arms
 from advisor.domain.plan import REFERENCE, Arm
+from advisor.execute.build_queue import may_outdo, missing_shapes, skips_losing_arms
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 
@@ -49,16 +50,13 @@ def _builds_new_workflow(progress: RunInProgress) -> bool:
     return any(progress.session.is_building(each.id) for each in arms if each.workflow not in known)
 
 
-def missing_shapes(progress: RunInProgress, arm: str) -> int:
-    return len(progress.question.shapes) - len(progress.state.last_process(arm).built)
-
-
 class RacePause:
     """When the builds pause for a race.
 
     The first race waits until all early arms are built or have failed. Later ones wait for the
     interval of the presets while a build may end in it. Both need an arm that is ready, and wait a
-    little for arms that are nearly built.
+    little for arms that are nearly built. No race waits for an arm whose build it may save, because
+    another arm of the workflow is ready.
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class RacePause:
             return False
         now = progress.clock()
         self._last = min(self._last, now + NEARLY_BUILT_SECONDS, progress.end)
-        running = self._running_arms()
+        running = self._awaited_arms()
         may_wait = any(map(self._is_nearly_built, running)) or self._expects_others(running)
         return now >= self._last or not may_wait
 
@@ -97,16 +95,24 @@ class RacePause:
         if self._progress.clock() >= self._due:
             return True
         if self._is_first:
-            return all(map(self._is_settled, self._early))
-        return not any(self._may_end_by(self._due, each) for each in self._running_arms())
+            running = {each.id for each in self._awaited_arms()}
+            has_started = self._progress.session.has_started
+            return all(has_started(arm) and arm not in running for arm in self._early)
+        return not any(self._may_end_by(self._due, each) for each in self._awaited_arms())
 
-    def _running_arms(self) -> list[Arm]:
-        running = self._builds.running
-        return [each for each in self._progress.state.plan.arms if each.id in running]
-
-    def _is_settled(self, arm: str) -> bool:
-        session = self._progress.session
-        return session.has_started(arm) and (session.is_built(arm) or not session.is_running(arm))
+    def _awaited_arms(self) -> list[Arm]:
+        progress = self._progress
+        arms, ready = progress.state.plan.arms, {*_ready_arms(progress)}
+        running = [each for each in arms if each.id in self._builds.running]
+        if not skips_losing_arms(progress.question):
+            return running
+        rivals = [each for each in arms if each.id in ready]
+        needed = controls(progress.state)
+        return [
+            each
+            for each in running
+            if each.id in needed or not any(may_outdo(one, each) for one in rivals)
+        ]
 
     def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.

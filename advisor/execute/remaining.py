@@ -15,8 +15,9 @@ from advisor.ask.planning import is_chosen, list_arms, unsupported_use
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.race import replay_race, results_by_shape
 from advisor.decide.rounds import controls, failed_arms, raced_arms
+from advisor.decide.unmeasured import possible_score
 from advisor.domain.errors import RunFileError
-from advisor.domain.plan import REFERENCE, Arm, ArmName
+from advisor.domain.plan import EAGER, REFERENCE, Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_events import ArmsAdded
 from advisor.domain.run_state import Header, RunState
@@ -146,7 +147,7 @@ MOST_RUNS = 3
 
 
 def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> tuple[Arm, ...]:
-    """Return the arms with their expected seconds of a cold build and largest speed-up.
+    """Return the arms with their expected seconds of a cold build and possible gain.
 
     Both are only set where they are known. Stored runs of the same work on this device come before
     the seconds of the catalogue.
@@ -163,10 +164,19 @@ def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> t
         msgspec.structs.replace(
             each,
             expected_build_seconds=_figure_of(each, expected, statistics.median),
-            largest_speedup=_figure_of(each, largest, max),
+            possible_gain=_possible_gain(each, _figure_of(each, largest, max), header),
         )
         for each in arms
     )
+
+
+def _possible_gain(planned: Arm, speedup: float | None, header: Header) -> float | None:
+    if speedup is None:
+        return None
+    question, catalogue = header.question, header.catalogue
+    eager = possible_score(ArmName(EAGER), 1.0, question, catalogue)
+    score = possible_score(planned.name, speedup, question, catalogue)
+    return None if score is None else round(score - (eager or 0.0), 3)
 
 
 def _figure_of(

@@ -42,11 +42,11 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
 def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms in the order in which they are likely to be repeated, the baseline first.
 
-    The others follow by what they brought in the kept runs. The duplicate of the baseline is third:
-    it is repeated beside a single leader.
+    The others follow by what they may gain. The duplicate of the baseline is third: it is repeated
+    beside a single leader.
     """
     baseline, *others = (each for each in arms if each.duplicate_of is None)
-    others.sort(key=lambda each: -(each.largest_speedup or 0.0))
+    others.sort(key=lambda each: each.possible_gain or 0.0, reverse=True)
     duplicates = [each for each in arms if each.duplicate_of == baseline.id]
     return [baseline, *others[:1], *duplicates, *others[1:]]
 

@@ -106,10 +106,10 @@ def test_arms_that_build_alone_follow_the_others() -> None:
 def test_what_brought_most_for_its_seconds_is_built_first() -> None:
     arms = [
         builders.arm("unknown"),
-        expecting("slow", 60.0, largest_speedup=4.0),
-        expecting("graph", 1.0, largest_speedup=4.0),
-        expecting("slowdown", 10.0, largest_speedup=0.5),
-        expecting("quick", 20.0, largest_speedup=4.0),
+        expecting("slow", 60.0, possible_gain=4.0),
+        expecting("graph", 1.0, possible_gain=4.0),
+        expecting("slowdown", 10.0, possible_gain=-0.5),
+        expecting("quick", 20.0, possible_gain=4.0),
     ]
     state = simulation.new_recorder([each.id for each in arms]).state
     ordered = [each.id for each in order_builds(arms, state, builders.question())]
@@ -149,11 +149,11 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
     asked: dict[str, object], built: list[str] | None
 ) -> None:
     arms = [
-        expecting("compile", 20.0, largest_speedup=2.0),
-        expecting("compile/slow", 30.0, largest_speedup=2.0),
-        expecting("other", 30.0, largest_speedup=2.0),
-        expecting("compile/quick", 10.0, largest_speedup=2.0),
-        expecting("compile/useless", 10.0, largest_speedup=1.0),
+        expecting("compile", 20.0, possible_gain=2.0),
+        expecting("compile/slow", 30.0, possible_gain=2.0),
+        expecting("other", 30.0, possible_gain=2.0),
+        expecting("compile/quick", 10.0, possible_gain=2.0),
+        expecting("compile/useless", 10.0, possible_gain=0.0),
     ]
     budget = replace(builders.question().budget, skips_losing_arms=True)
     queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
@@ -170,8 +170,8 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
 @pytest.mark.parametrize("called_for", [None, "convolutions"])
 def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str | None) -> None:
     arms = [
-        expecting("compile", 20.0, largest_speedup=2.0),
-        replace(expecting("compile/images", 30.0), largest_speedup=1.5, called_for=called_for),
+        expecting("compile", 20.0, possible_gain=2.0),
+        replace(expecting("compile/images", 30.0), possible_gain=1.5, called_for=called_for),
     ]
     budget = replace(builders.question().budget, skips_losing_arms=True)
     queue = queue_of([], 4, starts_at_once=True, session=BusySession(), budget=budget)
@@ -182,7 +182,7 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str |
 
 def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:
     promising = [
-        expecting(name, 10.0, largest_speedup=speedup)
+        expecting(name, 10.0, possible_gain=speedup)
         for name, speedup in (("fast/one", 4.0), ("fast/two", 3.0), ("slow/one", 1.1))
     ]
     state = simulation.new_recorder([each.id for each in promising]).state

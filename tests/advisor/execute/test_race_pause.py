@@ -1,0 +1,196 @@
+"""When builds pause for a race, and when no further arm is built."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import builders
+import pytest
+from builders import BASELINE, replace
+
+from advisor.domain.plan import Arm, Plan
+from advisor.domain.run_state import ProcessState
+from advisor.execute import race_pause
+from probes.events import Built
+from probes.shape import Shape
+
+SIZES = (1, 2, 3)
+
+
+def progress_of(
+    building: str, ready: Sequence[str], clock: Callable[[], float], **known: Any
+) -> Any:
+    """Stands for a run whose races may last until second 70, while one arm is built."""
+    session = types.SimpleNamespace(
+        is_running=lambda arm: arm in {*ready, building},
+        has_started=lambda _: True,
+        has_failed=lambda _: False,
+        is_built=lambda arm: arm in ready,
+        is_building=lambda arm: arm == building,
+    )
+    return types.SimpleNamespace(
+        session=session, clock=clock, seconds=100.0, races_end=70.0, **known
+    )
+
+
+def pause_of(
+    process: ProcessState,
+    clock: Callable[[], float],
+    *,
+    has_raced: bool,
+    seconds: float,
+    at: float,
+    called_for: str | None = None,
+    slow: Arm | None = None,
+    **asked: Any,
+) -> race_pause.RacePause:
+    """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built.
+
+    `quick` is a variant if the model calls for it.
+    """
+    arms = (
+        builders.arm(BASELINE),
+        builders.arm("quick", called_for=called_for, possible_gain=1.0),
+        replace(slow or builders.arm("slow"), id="slow", expected_build_seconds=seconds),
+    )
+    state = builders.run_state(
+        {"quick": ProcessState(), "slow": process},
+        last_groups={1: (BASELINE,)} if has_raced else {},
+        plan=Plan(arms=arms, excluded=()),
+        at=at,
+    )
+    progress = progress_of(
+        "slow",
+        (BASELINE, "quick"),
+        clock,
+        state=state,
+        question=builders.question(batch_sizes=SIZES, **asked),
+        header=builders.header(catalogue=builders.shipped_catalogue()),
+        end=78.0,
+    )
+    running = types.SimpleNamespace(running=["slow"])
+    return race_pause.RacePause(progress, running, ["quick", "slow"])  # type: ignore[arg-type]
+
+
+def with_built(count: int) -> dict[Shape, Built]:
+    return {
+        Shape(size): Built(Shape(size), build_seconds=1.0, first_call_seconds=1.0)
+        for size in SIZES[:count]
+    }
+
+
+@pytest.mark.parametrize(
+    ("sizes_built", "seconds", "now", "is_due"),
+    [
+        (1, 30.0, 41.0, True),
+        (2, 30.0, 41.0, False),
+        # The last shape of a long build takes too long.
+        (2, 90.0, 41.0, True),
+        (3, 90.0, 41.0, False),
+        # The time for builds is over.
+        (1, 30.0, 75.0, True),
+        (3, 30.0, 75.0, False),
+        (3, 30.0, 79.0, True),
+    ],
+)
+def test_a_race_that_is_due_waits_for_an_arm_that_is_nearly_built(
+    sizes_built: int, seconds: float, now: float, is_due: bool
+) -> None:
+    clock = [0.0]
+    process = ProcessState(built=with_built(sizes_built))
+    pause = pause_of(process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0)
+    assert not pause.is_due()
+    clock[0] = now
+    assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(
+    ("workflow", "gain", "duplicates", "all_arms", "is_due"),
+    [
+        ("quick", 0.5, None, False, True),
+        ("quick", 1.5, None, False, False),
+        ("other", 0.5, None, False, False),
+        ("quick", 0.5, BASELINE, False, False),
+        ("quick", 0.5, None, True, False),
+    ],
+)
+def test_the_first_race_waits_for_no_build_that_it_may_save(
+    workflow: str, gain: float, duplicates: str | None, *, all_arms: bool, is_due: bool
+) -> None:
+    slow = builders.arm("slow", workflow=workflow, possible_gain=gain, duplicate_of=duplicates)
+    quick = replace(builders.question().budget, skips_losing_arms=True)
+    pause = pause_of(
+        ProcessState(built=with_built(len(SIZES))),
+        lambda: 10.0,
+        has_raced=False,
+        seconds=10.0,
+        at=10.0,
+        slow=slow,
+        budget=quick,
+        all_arms=all_arms,
+    )
+    assert pause.is_due() is is_due
+
+
+def test_a_race_waits_for_a_nearly_built_arm_for_a_while() -> None:
+    clock = [41.0]
+    process = ProcessState(built=with_built(len(SIZES)))
+    pause = pause_of(process, lambda: clock[0] - 41.0, has_raced=False, seconds=30.0, at=0.0)
+    clock[0] += 41.0
+    assert not pause.is_due()
+    clock[0] += race_pause.NEARLY_BUILT_SECONDS
+    assert pause.is_due()
+
+
+@pytest.mark.parametrize(
+    ("called_for", "seconds", "later", "is_due"),
+    [
+        ("convolutions", 15.0, 0.0, False),
+        ("convolutions", 15.0, race_pause.NEARLY_BUILT_SECONDS, True),
+        ("convolutions", 80.0, 0.0, True),
+        (None, 15.0, 0.0, True),
+    ],
+)
+def test_the_first_race_waits_a_little_where_only_variants_are_ready(
+    called_for: str | None, seconds: float, later: float, is_due: bool
+) -> None:
+    clock = [0.0]
+    process = ProcessState(building_since=0.0)
+    pause = pause_of(
+        process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0, called_for=called_for
+    )
+    clock[0] = 41.0
+    assert pause.is_due() is (is_due and not later)
+    clock[0] += later
+    assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(
+    ("since", "seconds", "is_due"), [(10.0, 90.0, True), (10.0, 30.0, False), (None, 90.0, False)]
+)
+def test_a_later_race_waits_only_for_builds_that_may_end_soon(
+    since: float | None, seconds: float, is_due: bool
+) -> None:
+    process = ProcessState(building_since=since)
+    pause = pause_of(process, lambda: 30.0, has_raced=True, seconds=seconds, at=30.0)
+    assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(
+    ("building", "now", "builds_are_over"),
+    [("none", 70.0, True), ("second", 70.0, True), ("other", 70.0, False), ("other", 85.0, True)],
+)
+def test_the_first_build_of_a_workflow_may_take_longer(
+    building: str, now: float, builds_are_over: bool
+) -> None:
+    arms = [
+        builders.arm(BASELINE),
+        builders.arm("first", workflow="a"),
+        builders.arm("second", workflow="a"),
+        builders.arm("other", workflow="b"),
+    ]
+    state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
+    progress = progress_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
+    assert race_pause.builds_are_over(progress) is builds_are_over
