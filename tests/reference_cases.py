@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import workers
 from kinds_source import MODELS
-from lazy import lazy
+from lazy import by_request, pytorch_eager, torch
 
 from probes import protocol
 from probes.checking import program_cell, stored_reference
@@ -17,10 +17,6 @@ from probes.checking.stored_reference import Reference
 from probes.runtime.cells import Job
 from probes.runtime.reference import write_reference
 from probes.shape import Shape
-
-torch = lazy("torch")
-by_request = lazy("probes.subjects.by_request")
-pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 
 @dataclasses.dataclass(frozen=True)

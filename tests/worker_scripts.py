@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import workers
+from sessions import expect_failure
 
 from advisor.probing.supervisor import Message, Supervisor
 from advisor.probing.worker_process import Worker
-from probes.outcome import Outcome, Phase
+from probes.outcome import Failure, Outcome, Phase
 
 DEADLINES: dict[Phase, float] = {
     "start": 10,
@@ -81,48 +83,64 @@ class Clock:
         return self.now
 
 
-def start(
-    supervisor: Supervisor,
-    folder: pathlib.Path,
-    source: str,
-    environment: Mapping[str, str] | None = None,
-    token: str = "start",
-) -> Worker:
-    """Start a script as a worker, with the functions of `PRELUDE`.
+@dataclasses.dataclass
+class ScriptedWorkers:
+    """Scripts that act as workers; each has the functions of `PRELUDE`."""
 
-    It counts as executing `token`, which it does not receive; as waiting if that is empty.
-    """
-    script = folder / "script.py"
-    script.write_text(PRELUDE + source)
-    worker = supervisor.start(
-        workers.make_request(folder / "workflow.py", folder),
-        folder / "control",
-        process=0,
-        interpreter=sys.executable,
-        script=script,
-        environment=environment or {},
-        max_build_seconds=BUILD_SECONDS,
-    )
-    assert isinstance(worker, Worker)
-    if token != "start":
-        worker._steps.clear()
-    if token not in {"start", ""}:
-        worker.begin(token)
-    return worker
+    supervisor: Supervisor
+    folder: pathlib.Path
+    #: That of the supervisor, unless its time really passes.
+    clock: Clock = dataclasses.field(default_factory=Clock)
 
+    def start(
+        self,
+        source: str,
+        token: str = "start",
+        *,
+        name: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Worker:
+        """Start a script, by default the only one of a test.
 
-def next_message(supervisor: Supervisor, kind: type[Any]) -> Any:
-    """Return the next message of this kind; fail if a worker ends before it."""
-    while True:
-        for _, message in supervisor.poll():
-            if isinstance(message, kind):
-                return message
-            assert not isinstance(message, Outcome), message
+        It counts as executing `token`, which it does not receive; as waiting if that is empty.
+        """
+        folder = self.folder / name
+        if name:
+            folder.mkdir()
+        script = folder / "script.py"
+        script.write_text(PRELUDE + source)
+        worker = self.supervisor.start(
+            workers.make_request(folder / "workflow.py", folder),
+            folder / "control",
+            process=0,
+            interpreter=sys.executable,
+            script=script,
+            environment=environment or {},
+            max_build_seconds=BUILD_SECONDS,
+        )
+        assert isinstance(worker, Worker)
+        if token != "start":
+            worker._steps.clear()
+        if token not in {"start", ""}:
+            worker.begin(token)
+        return worker
 
+    def next_message(self, kind: type[Any]) -> Any:
+        """Return the next message of this kind; fail if a worker ends before it."""
+        while True:
+            for _, message in self.supervisor.poll():
+                if isinstance(message, kind):
+                    return message
+                assert not isinstance(message, Outcome), message
 
-def messages_until_end(supervisor: Supervisor, worker: Worker) -> list[Message]:
-    """Return all messages until the worker has ended."""
-    messages: list[Message] = []
-    while worker.outcome is None:
-        messages += [message for _, message in supervisor.poll()]
-    return messages
+    def messages_until_end(self, worker: Worker) -> list[Message]:
+        """Return all messages until the worker has ended."""
+        messages: list[Message] = []
+        while worker.outcome is None:
+            messages += [message for _, message in self.supervisor.poll()]
+        return messages
+
+    def failure_of(self, source: str, token: str = "start") -> Failure:
+        """Return the failure as which the supervisor takes the end of such a script."""
+        worker = self.start(source, token)
+        return expect_failure(self.messages_until_end(worker)[-1], "crashed")

@@ -15,17 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import lazy
+from lazy import cpp_builder, lazy, onnx_export, onnxruntime_session, outputs, torch
 
 from probes import adapter, protocol
 from probes.checking import program_cell
 
-torch = lazy("torch")
-cpp_builder = lazy("torch._inductor.cpp_builder")
-free_dimensions = lazy("probes.stacks.onnx_export")
-onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
-pytorch = lazy("probes.stacks.pytorch")
-outputs = lazy("probes.subjects.outputs")
 runtime = lazy("onnxruntime.capi.onnxruntime_inference_collection")
 
 pytestmark = [
@@ -221,7 +215,7 @@ def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(
 
 def test_an_input_of_one_row_is_exported_with_a_free_batch() -> None:
     names: dict[str, Any] = {"torch": torch, "inputs": (torch.randn(1, 3),)}
-    exec(free_dimensions.EXPORT_LINES, names)
+    exec(onnx_export.EXPORT_LINES, names)
     exported = torch.export.export(
         torch.nn.Linear(3, 4), names["example"], dynamic_shapes=names["shapes"], strict=False
     )

@@ -11,15 +11,11 @@ import types
 from typing import Any
 
 import pytest
-from lazy import lazy
+from lazy import factory, live_models, torch
 
 import advisor
 from advisor.api import save_live_model
 from advisor.domain.errors import ModelRefusedError
-
-torch = lazy("torch")
-live_models = lazy("probes.subjects.live_models")
-factory = lazy("probes.subjects.factory")
 
 pytestmark = pytest.mark.stack
 

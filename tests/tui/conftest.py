@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import functools
+import inspect
 import os
 import pathlib
 import shutil
@@ -23,6 +25,14 @@ from advisor.tui import actions
 from advisor.tui.session import HostProcess, StartHost
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Run each test that is a coroutine in an event loop of its own."""
+    test = pyfuncitem.obj
+    if inspect.iscoroutinefunction(test):
+        pyfuncitem.obj = lambda **fixtures: asyncio.run(test(**fixtures))
 
 
 @pytest.fixture(autouse=True)

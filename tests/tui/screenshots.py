@@ -18,7 +18,7 @@ from builders import replace
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
-from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen  # noqa: E402 - tests are not installed
+from onscreen import running_app  # noqa: E402 - tests are not installed
 from recorded_runs import make_run  # noqa: E402 - as above
 
 from advisor.ask import planning  # noqa: E402 - as above
@@ -68,20 +68,20 @@ class AppOnRecordedMachine(AdvisorApp):
 async def draw_plan(run: Run, context: Context) -> None:
     app = AppOnRecordedMachine(run, context)
     async with running_app(app, SIZE) as pilot:
-        await wait_for(pilot, lambda: app.machine is not None)
-        await go_to_step(pilot, 3)
-        await settle(pilot)
+        await pilot.wait_for(lambda: app.machine is not None)
+        await pilot.go_to_step(3)
+        await pilot.settle()
         app.save_screenshot("plan.svg", str(DIRECTORY))
 
 
 async def draw_results(context: Context) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app, SIZE) as pilot:
-        await wait_for(pilot, lambda: app.machine is not None)
-        await settle(pilot)
+        await pilot.wait_for(lambda: app.machine is not None)
+        await pilot.settle()
         app.save_screenshot("home.svg", str(DIRECTORY))
         app.run_controller.open(str(next(iter(list_examples()))))
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
         app.save_screenshot("results.svg", str(DIRECTORY))
 
 
@@ -96,7 +96,7 @@ async def draw_progress(run: Run, context: Context) -> None:
         if rank is not None:
             session.set_provisional(rank())
         app.run_controller.show(session)
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
         app.save_screenshot("live.svg", str(DIRECTORY))
 
 

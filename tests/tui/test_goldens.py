@@ -14,20 +14,8 @@ import time
 import builders
 import pytest
 from kept.runs import EVIDENCE
-from onscreen import (
-    SIZES,
-    SMALLEST,
-    async_test,
-    check_screen_at,
-    go_to_step,
-    opened_app,
-    running_app,
-    wait_for,
-    wait_for_screen,
-    wait_for_text,
-)
+from onscreen import SIZES, SMALLEST, ScreenPilot, opened_app, running_app
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
-from textual.pilot import Pilot
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions, RunOptions
@@ -76,23 +64,23 @@ def unfinished(store: Store) -> Run:
     return make_run(store, finished=False)
 
 
-async def compare(name: str, pilot: Pilot[int], *, update: bool) -> None:
+async def compare(name: str, pilot: ScreenPilot, *, update: bool) -> None:
     """Compare the screen with its golden at each size at which it differs."""
     await compare_at(SIZES[0], name, pilot, update=update)
     if name in FURTHER_SIZES:
         await compare_at(FURTHER_SIZES[name], name, pilot, update=update)
 
 
-async def compare_at(size: tuple[int, int], name: str, pilot: Pilot[int], *, update: bool) -> None:
+async def compare_at(size: tuple[int, int], name: str, pilot: ScreenPilot, *, update: bool) -> None:
     """Compare the screen at one size with its golden; wait for work in the background."""
     file = GOLDENS / f"{name}-{size[0]}x{size[1]}.txt"
     if update:
         GOLDENS.mkdir(exist_ok=True)
-        file.write_text(constant_lines(await check_screen_at(pilot, size)), encoding="utf-8")
+        file.write_text(constant_lines(await pilot.check_at(size)), encoding="utf-8")
     golden, end = file.read_text(encoding="utf-8"), time.monotonic() + TIMEOUT_SECONDS
-    text = constant_lines(await check_screen_at(pilot, size))
+    text = constant_lines(await pilot.check_at(size))
     while text != golden and time.monotonic() < end:
-        text = constant_lines(await check_screen_at(pilot, size))
+        text = constant_lines(await pilot.check_at(size))
     assert text == golden, file.name
 
 
@@ -105,13 +93,12 @@ def constant_lines(screen: str) -> str:
 
 
 @pytest.mark.slow
-@async_test
 async def test_results_and_details(
     finished: Run, store: Store, tui_context: Context, *, update: bool
 ) -> None:
     context = builders.replace(tui_context, store=store)
     async with running_app(opened_app(context, finished)) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
         for size in (*SIZES[1:], SIZES[0]):
             await compare_at(size, "results", pilot, update=update)
         await pilot.press("2", "right", "right", "right", "right")
@@ -119,7 +106,7 @@ async def test_results_and_details(
         await pilot.press("u", "5")
         await compare("why-not", pilot, update=update)
         await pilot.press("1", "shift+tab", "enter")
-        await wait_for_screen(pilot, DetailScreen)
+        await pilot.wait_for_screen(DetailScreen)
         await compare("detail", pilot, update=update)
 
 
@@ -133,21 +120,19 @@ DOCUMENTS = {
 
 
 @pytest.mark.slow
-@async_test
 async def test_results_of_kept_documents(tui_context: Context, *, update: bool) -> None:
     shipped = Context(environment=tui_context.environment, store=tui_context.store)
     app = AdvisorApp(LaunchOptions(), shipped)
     async with running_app(app, (120, 40)) as pilot:
         for name, document in DOCUMENTS.items():
             app.run_controller.open(str(EVIDENCE / f"{document}.json"))
-            screen = await wait_for_screen(pilot, ResultsScreen)
+            screen = await pilot.wait_for_screen(ResultsScreen)
             await compare_at((120, 40), f"results-{name}", pilot, update=update)
             app.action_home()
-            await wait_for(pilot, lambda screen=screen: app.screen is not screen)  # type: ignore[misc]
+            await pilot.wait_for(lambda screen=screen: app.screen is not screen)  # type: ignore[misc]
 
 
 @pytest.mark.slow
-@async_test
 async def test_results_of_equal_and_of_many_arms(context: Context, *, update: bool) -> None:
     equal = {**SECONDS, "compiled": 0.0039}
     app = AdvisorApp(LaunchOptions(), context)
@@ -158,14 +143,13 @@ async def test_results_of_equal_and_of_many_arms(context: Context, *, update: bo
     async with running_app(app) as pilot:
         for name, run in (("equal", equally_good), ("16-arms", make_long_run(app.context.store))):
             app.run_controller.open(run.directory.name)
-            screen = await wait_for_screen(pilot, ResultsScreen)
+            screen = await pilot.wait_for_screen(ResultsScreen)
             await compare(f"results-{name}", pilot, update=update)
             app.action_home()
-            await wait_for(pilot, lambda screen=screen: app.screen is not screen)  # type: ignore[misc]
+            await pilot.wait_for(lambda screen=screen: app.screen is not screen)  # type: ignore[misc]
 
 
 @pytest.mark.slow
-@async_test
 async def test_questions_help_history_and_comparison(
     finished: Run,
     unfinished: Run,
@@ -182,21 +166,20 @@ async def test_questions_help_history_and_comparison(
         builders.replace(tui_context, store=Store(finished.directory.parents[1])),
     )
     async with running_app(app) as pilot:
-        await wait_for(pilot, lambda: app.machine is not None)
+        await pilot.wait_for(lambda: app.machine is not None)
         for index, name in enumerate(("model", "target", "priorities", "plan")):
-            await go_to_step(pilot, index)
+            await pilot.go_to_step(index)
             await compare(name, pilot, update=update)
         await pilot.press("question_mark")
-        await wait_for_screen(pilot, HelpDialog)
+        await pilot.wait_for_screen(HelpDialog)
         await compare("help", pilot, update=update)
         await pilot.press("escape")
         app.action_history()
-        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.wait_for_screen(HistoryScreen)
         await pilot.press("space", "down", "space")
         await compare("history", pilot, update=update)
 
 
-@async_test
 async def test_home_without_runs_and_with_them(
     context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
@@ -204,18 +187,17 @@ async def test_home_without_runs_and_with_them(
     monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        home = await wait_for_screen(pilot, HomeScreen)
-        await wait_for(pilot, lambda: app.machine is not None)
+        home = await pilot.wait_for_screen(HomeScreen)
+        await pilot.wait_for(lambda: app.machine is not None)
         await compare("home-empty", pilot, update=update)
         for is_finished in (True, False):
             make_run(context.store, finished=is_finished)
         home.read_runs()
-        await wait_for_text(pilot, "2.29x")
+        await pilot.wait_for_text("2.29x")
         await compare("home", pilot, update=update)
 
 
 @pytest.mark.slow
-@async_test
 async def test_a_gpu_that_is_not_attached(
     tui_context: Context, tmp_path: pathlib.Path, *, update: bool
 ) -> None:
@@ -226,15 +208,14 @@ async def test_a_gpu_that_is_not_attached(
     )
     async with running_app(AdvisorApp(LaunchOptions(run_options=run_options), shipped)) as pilot:
         await pilot.press("ctrl+r")
-        absent = await wait_for_screen(pilot, ResultsScreen)
+        absent = await pilot.wait_for_screen(ResultsScreen)
         await compare("absent-imported", pilot, update=update)
-        await check_screen_at(pilot, SMALLEST)
+        await pilot.check_at(SMALLEST)
         await pilot.press("o")
-        await wait_for(pilot, lambda: pilot.app.screen is not absent)
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for(lambda: pilot.app.screen is not absent)
+        await pilot.wait_for_screen(ResultsScreen)
 
 
-@async_test
 async def test_a_run_in_progress(unfinished: Run, tui_context: Context, *, update: bool) -> None:
     session = RunSession(unfinished)
     session.refresh()
@@ -243,26 +224,24 @@ async def test_a_run_in_progress(unfinished: Run, tui_context: Context, *, updat
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app) as pilot:
         app.run_controller.show(session)
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
         await compare("live", pilot, update=update)
 
 
-@async_test
 async def test_text_generation(context: Context, *, update: bool) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         run = make_run(context.store, finished=False, generates=True)
         app.run_controller.show(RunSession(run))
-        await wait_for_screen(pilot, LiveScreen)
-        await wait_for_text(pilot, "So far")
+        await pilot.wait_for_screen(LiveScreen)
+        await pilot.wait_for_text("So far")
         await compare("generating", pilot, update=update)
         run = make_run(context.store, finished=True, generates=True)
         app.run_controller.open(run.directory.name)
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
         await compare("generated", pilot, update=update)
 
 
-@async_test
 async def test_the_questions_of_several_lengths(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
@@ -277,7 +256,7 @@ async def test_the_questions_of_several_lengths(
     )
     app = AdvisorApp(options, tui_context)
     async with running_app(app) as pilot:
-        await wait_for(pilot, lambda: app.machine is not None)
+        await pilot.wait_for(lambda: app.machine is not None)
         for index, name in ((1, "target-lengths"), (3, "plan-lengths")):
-            await go_to_step(pilot, index)
+            await pilot.go_to_step(index)
             await compare(name, pilot, update=update)

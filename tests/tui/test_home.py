@@ -10,19 +10,8 @@ import builders
 import pytest
 from builders import replace
 from kept.runs import EVIDENCE
-from onscreen import (
-    SMALLEST,
-    async_test,
-    check_screen_at,
-    key_hints,
-    running_app,
-    screen_text,
-    wait_for,
-    wait_for_screen,
-    wait_for_text,
-)
+from onscreen import SMALLEST, ScreenPilot, running_app
 from recorded_runs import make_planned_run, make_run
-from textual.pilot import Pilot
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions
@@ -52,29 +41,28 @@ from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table, fit_columns
 
 
-@async_test
 async def test_the_first_screen_lists_answers_and_opens_them(context: Context) -> None:
     run = make_run(context.store, finished=True)
     unfinished = make_run(context.store, finished=False)
     shipped = Context(environment=context.environment, store=context.store)
     async with running_app(AdvisorApp(LaunchOptions(), shipped)) as pilot:
-        home = await wait_for_screen(pilot, HomeScreen)
+        home = await pilot.wait_for_screen(HomeScreen)
         with unfinished.writer():
             home.read_runs()
-            await wait_for_text(pilot, "running")
+            await pilot.wait_for_text("running")
             unfinished.control.set_paused(paused=True)
             home.read_runs()
-            await wait_for_text(pilot, "paused")
-        await wait_for_text(pilot, f"compiled{STOPPED_MARK}")
-        await wait_for_text(pilot, "2.29x C")
-        assert TRADE_OFF[:20] in await check_screen_at(pilot, SMALLEST)
+            await pilot.wait_for_text("paused")
+        await pilot.wait_for_text(f"compiled{STOPPED_MARK}")
+        await pilot.wait_for_text("2.29x C")
+        assert TRADE_OFF[:20] in await pilot.check_at(SMALLEST)
         home.query_one(Table).move_cursor_to(run.directory.name)
         await pilot.press("enter")
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("escape")
-        await wait_for_screen(pilot, HomeScreen)
+        await pilot.wait_for_screen(HomeScreen)
         await pilot.press("G", "enter")  # the recorded run of the program
-        screen = await wait_for_screen(pilot, ResultsScreen)
+        screen = await pilot.wait_for_screen(ResultsScreen)
         assert screen.shown.answer.machine.gpus
 
 
@@ -87,22 +75,21 @@ def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
         assert answer.device_name == json.loads(kept.read_bytes())["machine"]["gpus"][0]["name"]
 
 
-@async_test
 async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(context: Context) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        await wait_for_screen(pilot, HomeScreen)
+        await pilot.wait_for_screen(HomeScreen)
         await pilot.press("enter")
-        setup = await wait_for_screen(pilot, SetupScreen)
+        setup = await pilot.wait_for_screen(SetupScreen)
         await pilot.press(*"demo/gpt2", "enter")
-        await wait_for(pilot, lambda: setup.step_index == 1)
+        await pilot.wait_for(lambda: setup.step_index == 1)
         await pilot.press("escape")
-        await wait_for(pilot, lambda: setup.step_index == 0)
+        await pilot.wait_for(lambda: setup.step_index == 0)
         await pilot.press("escape")
-        await wait_for_screen(pilot, HomeScreen)
+        await pilot.wait_for_screen(HomeScreen)
         await pilot.press("n")
-        assert await wait_for_screen(pilot, SetupScreen) is setup
-        assert "demo/gpt2" in screen_text(pilot)
+        assert await pilot.wait_for_screen(SetupScreen) is setup
+        assert "demo/gpt2" in pilot.text()
 
 
 def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
@@ -141,7 +128,6 @@ def test_ages(context: Context) -> None:
     assert ages == ["just now", "1 h ago", "2 d ago", ""]
 
 
-@async_test
 async def test_the_load_average_is_that_of_now_and_a_key_that_follows_q_opens_nothing(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,10 +136,10 @@ async def test_the_load_average_is_that_of_now_and_a_key_that_follows_q_opens_no
     async with running_app(app) as pilot:
         for load in (7.5, 0.5):
             monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
-            await wait_for_text(pilot, f"average {load}")
+            await pilot.wait_for_text(f"average {load}")
         for key in "qn":  # without waiting between the keys
             app.simulate_key(key)
-        await wait_for(pilot, lambda: app.return_value == 0)
+        await pilot.wait_for(lambda: app.return_value == 0)
     assert app.defect is None
 
 
@@ -163,55 +149,53 @@ def test_a_list_of_runs_may_be_read_after_the_widgets_are_gone() -> None:
     assert not screen.query(Table)
 
 
-async def open_history(pilot: Pilot[int], runs: int) -> HistoryScreen:
+async def open_history(pilot: ScreenPilot, runs: int) -> HistoryScreen:
     """Open the screen and wait until it lists so many runs."""
     assert isinstance(pilot.app, AdvisorApp)
     pilot.app.action_history()
-    screen = await wait_for_screen(pilot, HistoryScreen)
-    await wait_for(pilot, lambda: screen.query_one(Table).row_count == runs)
+    screen = await pilot.wait_for_screen(HistoryScreen)
+    await pilot.wait_for(lambda: screen.query_one(Table).row_count == runs)
     return screen
 
 
-@async_test
 async def test_a_note_can_be_written_and_removed(context: Context) -> None:
     run = make_run(context.store, finished=True)
     make_run(context.store, finished=False)
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
         await open_history(pilot, 2)
         await pilot.press("t", *"[/old] driver", "enter")
-        await wait_for_text(pilot, "Note: [/old] driver")
+        await pilot.wait_for_text("Note: [/old] driver")
         assert run.note() == "[/old] driver"
         await pilot.resize_terminal(140, 40)
-        await wait_for_text(pilot, "Note: [/old] driver")
+        await pilot.wait_for_text("Note: [/old] driver")
         await pilot.press("t", "escape")
         assert run.note() == "[/old] driver"
         await pilot.press("t", *["backspace"] * 13, "enter")
-        await wait_for(pilot, lambda: run.note() == "")
+        await pilot.wait_for(lambda: run.note() == "")
 
 
-@async_test
 async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.action_history()
-        await wait_for_screen(pilot, HistoryScreen)
-        await wait_for_text(pilot, EMPTY_MESSAGE[:12])
+        await pilot.wait_for_screen(HistoryScreen)
+        await pilot.wait_for_text(EMPTY_MESSAGE[:12])
         rows = {"mark", "note", "delete"}
-        assert not {"resume", "compare", *rows} & key_hints(pilot)
+        assert not {"resume", "compare", *rows} & pilot.key_hints()
         make_run(context.store, finished=True)
         make_run(context.store, finished=False)
         await app.pop_screen()
         screen = await open_history(pilot, 2)
-        await wait_for(pilot, lambda: rows <= key_hints(pilot))
-        assert not {"resume", "compare"} & key_hints(pilot)
+        await pilot.wait_for(lambda: rows <= pilot.key_hints())
+        assert not {"resume", "compare"} & pilot.key_hints()
         await pilot.press("space", "d", "t")
         assert app.screen is screen, "keys of one row wait while a run is marked"
-        await wait_for(pilot, lambda: "note" not in key_hints(pilot))
-        assert not {"resume", "compare", "delete", "new"} & key_hints(pilot)
+        await pilot.wait_for(lambda: "note" not in pilot.key_hints())
+        assert not {"resume", "compare", "delete", "new"} & pilot.key_hints()
         await pilot.press("down")
-        await wait_for(pilot, lambda: {"mark", "compare"} <= key_hints(pilot))
+        await pilot.wait_for(lambda: {"mark", "compare"} <= pilot.key_hints())
         await pilot.press("up", "space")
-        await wait_for(pilot, lambda: {"note", "delete", "new"} <= key_hints(pilot))
+        await pilot.wait_for(lambda: {"note", "delete", "new"} <= pilot.key_hints())
 
 
 def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> None:
@@ -226,7 +210,6 @@ def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> N
     assert undecided["answer"] == "stopped"
 
 
-@async_test
 async def test_the_history_is_as_wide_as_the_terminal_also_with_a_scroll_bar(
     context: Context,
 ) -> None:
@@ -237,12 +220,11 @@ async def test_the_history_is_as_wide_as_the_terminal_also_with_a_scroll_bar(
         context.store.create(builders.header(run_id=run_id, question=question))
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
         table = (await open_history(pilot, 30)).query_one(Table)
-        await wait_for_text(pilot, "no measurement")
+        await pilot.wait_for_text("no measurement")
         assert table.max_scroll_y > 0
         assert table.virtual_size.width <= table.scrollable_content_region.width
 
 
-@async_test
 async def test_a_run_is_deleted_after_a_confirmation_and_not_while_it_is_active(
     context: Context,
 ) -> None:
@@ -250,17 +232,17 @@ async def test_a_run_is_deleted_after_a_confirmation_and_not_while_it_is_active(
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
         screen = await open_history(pilot, 2)
         await pilot.press("d")
-        await wait_for_screen(pilot, ChoiceDialog)
-        assert run.directory.name in await check_screen_at(pilot, SMALLEST)
+        await pilot.wait_for_screen(ChoiceDialog)
+        assert run.directory.name in await pilot.check_at(SMALLEST)
         await pilot.press("escape")
-        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.wait_for_screen(HistoryScreen)
         assert run.directory.exists()
         with run.writer():
             await pilot.press("d", "y")
-            await wait_for_text(pilot, "another process")
+            await pilot.wait_for_text("another process")
         assert run.directory.exists()
         await pilot.press("d", "y")
-        await wait_for(pilot, lambda: not run.directory.exists())
+        await pilot.wait_for(lambda: not run.directory.exists())
         table = screen.query_one(Table)
-        await wait_for(pilot, lambda: table.row_count == 1)
+        await pilot.wait_for(lambda: table.row_count == 1)
         assert table.key_at_cursor() == other.directory.name

@@ -7,19 +7,7 @@ import contextlib
 import builders
 import pytest
 from built_answers import advice_of
-from onscreen import (
-    asking_app,
-    async_test,
-    go_to_step,
-    key_hints,
-    running_app,
-    screen_text,
-    settle,
-    start_run,
-    wait_for,
-    wait_for_screen,
-    wait_for_text,
-)
+from onscreen import asking_app, running_app
 from recorded_runs import make_run
 from sessions import create_run
 from textual.widgets import Input, Static
@@ -42,28 +30,26 @@ from advisor.tui.table import Table
 from advisor.tui.target_step import TargetStep
 
 
-@async_test
 async def test_a_command_of_the_palette_runs_once_however_often_enter_is_pressed(
     context: Context,
 ) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        await wait_for_screen(pilot, HomeScreen)
+        await pilot.wait_for_screen(HomeScreen)
         await pilot.press("ctrl+p", *"hist")
-        await settle(pilot)
+        await pilot.settle()
         for _ in range(3):  # without waiting between the keys
             app.simulate_key("enter")
-        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.wait_for_screen(HistoryScreen)
         assert [type(screen) for screen in app.screen_stack] == [HomeScreen, HistoryScreen]
 
 
-@async_test
 async def test_an_invalid_field_is_reported_as_it_is_left_and_keeps_the_question(
     context: Context,
 ) -> None:
     app = asking_app(context)
     async with running_app(app) as pilot:
-        setup = await go_to_step(pilot, 1)
+        setup = await pilot.go_to_step(1)
         sizes = setup.query_one("#batch_sizes", Input)
         sizes.focus()
         await pilot.press("down")
@@ -80,48 +66,46 @@ async def test_an_invalid_field_is_reported_as_it_is_left_and_keeps_the_question
             value.focus()
             value.value = typed
             await pilot.press("tab")
-            await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+            await pilot.wait_for(lambda: setup.query_one("#error").has_class("-shown"))
             assert "--" not in str(setup.query_one("#error").render())
             await pilot.press("ctrl+r")
-            await settle(pilot)
+            await pilot.settle()
             assert setup.step_index == 1
             value.value = ""
             value.focus()
             await pilot.press("tab")
-            await wait_for(pilot, lambda: not setup.query_one("#error").has_class("-shown"))
+            await pilot.wait_for(lambda: not setup.query_one("#error").has_class("-shown"))
         app.notify("[/something] else", timeout=60)
-        await wait_for_text(pilot, "[/something] else")
+        await pilot.wait_for_text("[/something] else")
         sizes.focus()
         sizes.value = "x"
         await pilot.press("enter")
-        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
-        await wait_for(pilot, lambda: "[/something] else" not in screen_text(pilot))
+        await pilot.wait_for(lambda: setup.query_one("#error").has_class("-shown"))
+        await pilot.wait_for(lambda: "[/something] else" not in pilot.text())
 
 
-@async_test
 async def test_no_plan_of_earlier_answers_is_shown(context: Context) -> None:
     app = asking_app(context, workflows="quick")
     async with running_app(app) as pilot:
-        setup = await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "[x] quick")
-        await wait_for_text(pilot, "excluded: ")
+        setup = await pilot.go_to_step(3)
+        await pilot.wait_for_text("[x] quick")
+        await pilot.wait_for_text("excluded: ")
         await pilot.press("down", "space")
-        assert "[ ]" in screen_text(pilot)
+        assert "[ ]" in pilot.text()
         await pilot.press("escape", "escape")
-        await wait_for(pilot, lambda: setup.step_index == 1)
+        await pilot.wait_for(lambda: setup.step_index == 1)
         app.run_options = RunOptions(gpu="cpu", workflows="unknown-workflow")
-        await go_to_step(pilot, 3)
-        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+        await pilot.go_to_step(3)
+        await pilot.wait_for(lambda: setup.query_one("#error").has_class("-shown"))
         plan = setup.query_one(PlanStep)
         assert plan.query_one(Table).row_count == 0
-        assert not {"leave_out", "select_cursor"} & key_hints(pilot), "there is no plan to change"
+        assert not {"leave_out", "select_cursor"} & pilot.key_hints(), "there is no plan to change"
         assert not plan.is_ready
         await pilot.press("enter")
-        await settle(pilot)
+        await pilot.settle()
         assert app.screen is setup
 
 
-@async_test
 async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_default_one(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,8 +114,8 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_defau
     environment = {**context.environment, VISIBLE_DEVICES: "1"}
     context = builders.replace(context, environment=environment)
     async with running_app(asking_app(context, gpu="")) as pilot:
-        setup = await go_to_step(pilot, 1)
-        await wait_for_text(pilot, machine.cpu.model)
+        setup = await pilot.go_to_step(1)
+        await pilot.wait_for_text(machine.cpu.model)
         device = setup.query_one("#device", Choice)
         assert device.chosen == "1", "the one that CUDA sees"
         note = setup.query_one("#device-note", Static)
@@ -144,44 +128,42 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_defau
         absent.value = "RTX 4090"
         device.focus()
         await pilot.press("right")
-        await settle(pilot)
+        await pilot.settle()
         assert absent.value == ""
         chosen = device.chosen
         await pilot.press("enter")
-        await wait_for(pilot, lambda: setup.step_index == 2)
+        await pilot.wait_for(lambda: setup.step_index == 2)
         await pilot.press("escape")
-        await wait_for(pilot, lambda: setup.step_index == 1)
+        await pilot.wait_for(lambda: setup.step_index == 1)
         assert (device.chosen, absent.value) == (chosen, "")
 
 
 @pytest.mark.slow
-@async_test
 async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_cancelled(
     context: Context, fake_host: StartHost
 ) -> None:
     app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60s")
     async with running_app(app) as pilot:
-        await start_run(pilot)
+        await pilot.start_run()
         session = builders.known(app.run_controller.session)
         await pilot.press("escape")
-        await wait_for_screen(pilot, HomeScreen)
-        await wait_for_text(pilot, "going on: ^g")
+        await pilot.wait_for_screen(HomeScreen)
+        await pilot.wait_for_text("going on: ^g")
         await pilot.press("n")
-        await wait_for_text(pilot, "Which model")
-        await wait_for_text(pilot, "going on: ^g")
+        await pilot.wait_for_text("Which model")
+        await pilot.wait_for_text("going on: ^g")
         await pilot.press("ctrl+g")
-        await wait_for_screen(pilot, LiveScreen)
-        await wait_for(pilot, lambda: session.state.processes)
+        await pilot.wait_for_screen(LiveScreen)
+        await pilot.wait_for(lambda: session.state.processes)
         await pilot.press("x", "y")
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("ctrl+g")
         assert app.run_controller.session is session, "a key that shows starts nothing"
-        await start_run(pilot, "r")
+        await pilot.start_run("r")
         assert app.run_controller.session is not session
 
 
 @pytest.mark.slow
-@async_test
 async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancelled(
     context: Context, fake_host: StartHost
 ) -> None:
@@ -192,45 +174,44 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
     host = fake_host(run, None)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        home = await wait_for_screen(pilot, HomeScreen)
-        await wait_for_text(pilot, "running")
+        home = await pilot.wait_for_screen(HomeScreen)
+        await pilot.wait_for_text("running")
         home.query_one(Table).move_cursor_to(run.directory.name)
         await pilot.press("enter")
-        live = await wait_for_screen(pilot, LiveScreen)
+        live = await pilot.wait_for_screen(LiveScreen)
         session = builders.known(app.run_controller.session)
         assert session.host is None
         arm = "misbehaving/escapes"
-        await wait_for(pilot, lambda: session.state.processes.get(arm))
-        await wait_for(pilot, lambda: session.state.processes[arm][-1].imported is not None)
+        await pilot.wait_for(lambda: session.state.processes.get(arm))
+        await pilot.wait_for(lambda: session.state.processes[arm][-1].imported is not None)
         live.query_one(Table).move_cursor_to(arm)
         await pilot.press("s", "y")
-        await wait_for(pilot, lambda: session.state.processes[arm][-1].outcome is not None)
+        await pilot.wait_for(lambda: session.state.processes[arm][-1].outcome is not None)
         session.is_pause_requested = True
         await pilot.resize_terminal(60, 16)
-        await wait_for_text(pilot, "Pausing after")
+        await pilot.wait_for_text("Pausing after")
         await pilot.resize_terminal(80, 24)
         session.is_pause_requested = False
         await pilot.press("space")
-        await wait_for(pilot, lambda: session.is_paused)
+        await pilot.wait_for(lambda: session.is_paused)
         session.refresh()  # the events before the pause
         seq = session.state.seq
         await pilot.pause(1)
         assert session.state.seq <= seq + 1
         await pilot.press("escape")
         home.read_runs()
-        await wait_for_text(pilot, "paused")
+        await pilot.wait_for_text("paused")
         await pilot.press("ctrl+g")
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
         await pilot.press("space")
-        await wait_for(pilot, lambda: not session.is_paused)
+        await pilot.wait_for(lambda: not session.is_paused)
         await pilot.press("x", "y")
-        await wait_for_screen(pilot, ResultsScreen)
-        await wait_for(pilot, lambda: not host.is_running)
+        await pilot.wait_for_screen(ResultsScreen)
+        await pilot.wait_for(lambda: not host.is_running)
     assert not isinstance(run.events()[-1].run_event, Finished)
     assert not (run.directory / "control").exists()
 
 
-@async_test
 async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_measures_it(
     context: Context, waiting_host: StartHost
 ) -> None:
@@ -239,49 +220,47 @@ async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_mea
     async with running_app(app) as pilot:
         with run.writer():
             app.action_history()
-            await wait_for_screen(pilot, HistoryScreen)
-            await wait_for_text(pilot, "running")
-            assert "stopped" not in screen_text(pilot)
-            await wait_for(pilot, lambda: "resume" not in key_hints(pilot))
+            await pilot.wait_for_screen(HistoryScreen)
+            await pilot.wait_for_text("running")
+            assert "stopped" not in pilot.text()
+            await pilot.wait_for(lambda: "resume" not in pilot.key_hints())
         await pilot.press("escape")
         app.action_history()
-        await wait_for_text(pilot, "stopped")
-        await wait_for(pilot, lambda: "resume" in key_hints(pilot))
+        await pilot.wait_for_text("stopped")
+        await pilot.wait_for(lambda: "resume" in pilot.key_hints())
         await pilot.press("ctrl+g")
         for reply in ("escape", "y"):
             await pilot.press("r")
-            await wait_for_screen(pilot, ChoiceDialog)
+            await pilot.wait_for_screen(ChoiceDialog)
             shown = app.run_controller.session
             assert shown is None, "nothing starts without an answer"
             await pilot.press(reply)
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
         session = builders.known(app.run_controller.session)
         assert session.run.directory == run.directory
         assert session.host is not None
 
 
-@async_test
 async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: Context) -> None:
     run = make_run(context.store, finished=True)
     app = AdvisorApp(LaunchOptions(open=str(run.directory)), context)
     async with running_app(app) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("enter")
-        detail = await wait_for_screen(pilot, DetailScreen)
-        before = screen_text(pilot)
+        detail = await pilot.wait_for_screen(DetailScreen)
+        before = pilot.text()
         await pilot.press("pagedown")
-        await settle(pilot)
-        assert screen_text(pilot) != before
+        await pilot.settle()
+        assert pilot.text() != before
         assert detail.focused is not None
         await pilot.press("q")
-        await wait_for(pilot, lambda: app.return_value == 0)
+        await pilot.wait_for(lambda: app.return_value == 0)
     assert answer_lines.first_line(results.original.answer) in app.exit_message()
     first, last = app.exit_message().splitlines()
     assert first.startswith(str(advice_of(results.original.answer).decision.word))
     assert last.endswith(f"p3-advisor show {run.directory.name}")
 
 
-@async_test
 async def test_the_shell_says_that_a_run_of_another_program_goes_on_and_that_one_was_stopped(
     context: Context,
 ) -> None:
@@ -290,6 +269,6 @@ async def test_the_shell_says_that_a_run_of_another_program_goes_on_and_that_one
         app = AdvisorApp(LaunchOptions(open=run.directory.name), context)
         with run.writer() if is_active else contextlib.nullcontext():
             async with running_app(app) as pilot:
-                await wait_for_screen(pilot, LiveScreen if is_active else ResultsScreen)
+                await pilot.wait_for_screen(LiveScreen if is_active else ResultsScreen)
                 await pilot.press("q")
             assert app.exit_message().endswith(f"p3-advisor {command} {run.directory.name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import pathlib
 import threading
@@ -11,19 +12,8 @@ import builders
 import built_answers
 import pytest
 from kept.runs import EVIDENCE
-from onscreen import (
-    async_test,
-    go_to_step,
-    opened_app,
-    running_app,
-    screen_text,
-    settle,
-    wait_for,
-    wait_for_screen,
-    wait_for_text,
-)
+from onscreen import ScreenPilot, opened_app, running_app
 from recorded_runs import make_run
-from textual.pilot import Pilot
 from textual.widgets import Input, Static
 from textual.widgets._footer import FooterKey
 
@@ -78,31 +68,28 @@ def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) ->
     assert panels.printable("[/ [b]") == "[/ [b]"
 
 
-@async_test
 async def test_a_hostile_model_name_is_shown_without_markup(
     tui_context: Context, sample_run: Run
 ) -> None:
     async with running_app(opened_app(tui_context, sample_run)) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         original = results.shown
         for name in HOSTILE[:-1]:
             model = builders.replace(original.answer.question.model, name=name)
             renamed = built_answers.with_question(original.answer, model=model)
             results.original = results.shown = builders.replace(original, answer=renamed)
             results.draw()
-            await wait_for_text(pilot, panels.printable(name)[:4])
+            await pilot.wait_for_text(panels.printable(name)[:4])
 
 
-@async_test
 async def test_a_notification_has_no_control_characters(tui_context: Context) -> None:
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app) as pilot:
         app.notify("from a stack: \x1b[31m\u202e red")
-        await wait_for_text(pilot, "from a stack")
-        assert not {"\x1b", "\u202e"} & set(screen_text(pilot))
+        await pilot.wait_for_text("from a stack")
+        assert not {"\x1b", "\u202e"} & set(pilot.text())
 
 
-@async_test
 async def test_the_output_of_a_stack_is_shown_without_markup(
     tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
@@ -119,11 +106,11 @@ async def test_the_output_of_a_stack_is_shown_without_markup(
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app, (100, 40)) as pilot:
         app.run_controller.show(session)
-        await wait_for_screen(pilot, LiveScreen)
-        await wait_for_text(pilot, "its log ends: [/ oh")
+        await pilot.wait_for_screen(LiveScreen)
+        await pilot.wait_for_text("its log ends: [/ oh")
         await pilot.press("l")
-        await wait_for_text(pilot, "last line")
-        assert "compiled" in screen_text(pilot), "the enlarged log keeps the processes"
+        await pilot.wait_for_text("last line")
+        assert "compiled" in pilot.text(), "the enlarged log keeps the processes"
 
 
 def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Path) -> None:
@@ -207,7 +194,6 @@ def test_the_footer_shows_help_and_the_exits_and_the_others_as_they_fit(
     assert hints[0].description == (HELP if len(shown) == len(hints) else MORE)
 
 
-@async_test
 async def test_a_report_can_be_exported_with_the_mouse_alone(
     tui_context: Context, sample_run: Run, tmp_path: pathlib.Path
 ) -> None:
@@ -216,20 +202,20 @@ async def test_a_report_can_be_exported_with_the_mouse_alone(
         assert await pilot.click(hint)
 
     async with running_app(opened_app(tui_context, sample_run), (100, 30)) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("2")
         bar = results.query_one("#weight-performance")
         assert await pilot.click(bar, offset=(90, 0))
-        await wait_for(pilot, lambda: results.is_explored)
+        await pilot.wait_for(lambda: results.is_explored)
         await click("Export")
-        dialog = await wait_for_screen(pilot, LineDialog)
+        dialog = await pilot.wait_for_screen(LineDialog)
         file = tmp_path / "clicked.json"
         dialog.query_one(Input).value = str(file)
         await click("Save")
-        await wait_for(pilot, file.exists)
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for(file.exists)
+        await pilot.wait_for_screen(ResultsScreen)
         await click("Evidence")
-        await wait_for_screen(pilot, DetailScreen)
+        await pilot.wait_for_screen(DetailScreen)
 
 
 def test_a_background_task_supersedes_earlier_tasks_of_its_kind() -> None:
@@ -279,15 +265,14 @@ def test_a_crash_report_has_no_values_of_variables(tmp_path: pathlib.Path) -> No
 def test_an_exception_in_a_thread_ends_the_app_and_leaves_a_crash_report(
     tui_context: Context,
 ) -> None:
-    @async_test
     async def run() -> None:
         app = AdvisorApp(LaunchOptions(), tui_context)
         async with running_app(app) as pilot:
             app.background.start("defect", lambda: 1 / 0, print)
-            await wait_for(pilot, lambda: app.defect is not None)
+            await pilot.wait_for(lambda: app.defect is not None)
 
     with pytest.raises(ZeroDivisionError):
-        run()
+        asyncio.run(run())
     (report,) = pathlib.Path(tui_context.environment["P3_ADVISOR_HOME"]).glob("crash-*.txt")
     assert "ZeroDivisionError" in report.read_text()
 
@@ -297,11 +282,10 @@ GENERATED = EVIDENCE / "h200-generate-tinyllama-bfloat16.json"
 GLOSSARY = read_glossary()
 
 
-@async_test
 async def test_a_focused_field_stands_out_and_has_help(tui_context: Context) -> None:
     app = AdvisorApp(LaunchOptions(run_options=RunOptions(gpu="cpu")), tui_context)
     async with running_app(app, (100, 30)) as pilot:
-        setup = await go_to_step(pilot, 1)
+        setup = await pilot.go_to_step(1)
         for name, option, usage in (
             ("batch_sizes", "--batch-sizes: ", AnswerInput.HELP),
             ("device", "--gpu: ", Choice.HELP),
@@ -311,39 +295,38 @@ async def test_a_focused_field_stands_out_and_has_help(tui_context: Context) -> 
             assert description.startswith(option)
             assert explained == usage
             widget.focus()
-            await settle(pilot)
+            await pilot.settle()
             labels = [each for each in setup.query("Field > Label") if each.rich_style.reverse]
             assert [each.parent for each in labels] == [widget.parent]
-            assert screen_text(pilot).splitlines()[-1].startswith("f1 Help")
+            assert pilot.text().splitlines()[-1].startswith("f1 Help")
             await pilot.press("question_mark" if name == "device" else "f1")
-            await wait_for_screen(pilot, HelpDialog)
-            assert description[:60] in screen_text(pilot)
+            await pilot.wait_for_screen(HelpDialog)
+            assert description[:60] in pilot.text()
             await pilot.press("escape")
-            await wait_for_screen(pilot, type(setup))
+            await pilot.wait_for_screen(type(setup))
         field = setup.query_one("#batch_sizes", Input)
         field.focus()
         await pilot.press("question_mark")
         assert field.value == "?"
 
 
-async def open_help(pilot: Pilot[int]) -> str:
+async def open_help(pilot: ScreenPilot) -> str:
     """Open the help and return what it says about the focus; close it again."""
     below = pilot.app.screen
     await pilot.press("question_mark")
-    dialog = await wait_for_screen(pilot, HelpDialog)
+    dialog = await pilot.wait_for_screen(HelpDialog)
     shown = "\n".join(str(found.render()) for found in dialog.query("#at-focus").results(Static))
     await pilot.press("escape")
-    await wait_for_screen(pilot, type(below))
+    await pilot.wait_for_screen(type(below))
     return shown
 
 
 @pytest.mark.slow
-@async_test
 async def test_question_mark_explains_what_has_the_focus(
     tui_context: Context, sample_run: Run
 ) -> None:
     async with running_app(opened_app(tui_context, sample_run), (100, 40)) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
+        screen = await pilot.wait_for_screen(ResultsScreen)
         table = screen.query_one(SelectableTable)
         shown = await open_help(pilot)
         assert shown.startswith(f"{table.key_at_cursor()}: ")
@@ -360,9 +343,9 @@ async def test_question_mark_explains_what_has_the_focus(
             await pilot.press(key)
             assert f"{term}  {GLOSSARY[term]}" in await open_help(pilot)
         await pilot.press("2", "question_mark")
-        await wait_for_screen(pilot, HelpDialog)
+        await pilot.wait_for_screen(HelpDialog)
         assert isinstance(screen.focused, WeightBar)
-        assert describe_widget(screen.focused)[:60] in screen_text(pilot)
+        assert describe_widget(screen.focused)[:60] in pilot.text()
 
 
 def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
@@ -377,7 +360,6 @@ def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
     assert explained <= GLOSSARY.keys()
 
 
-@async_test
 async def test_a_chosen_theme_is_used_at_the_next_start(
     tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
@@ -385,7 +367,7 @@ async def test_a_chosen_theme_is_used_at_the_next_start(
     async with running_app(AdvisorApp(LaunchOptions(), tui_context, theme_file=file)) as pilot:
         assert not file.exists()
         pilot.app.theme = "p3-high-contrast"
-        await wait_for(pilot, file.exists)
+        await pilot.wait_for(file.exists)
     for chosen, theme in (("", "p3-high-contrast"), ("p3-dark", "p3-dark")):
         app = AdvisorApp(LaunchOptions(theme=chosen), tui_context, theme_file=file)
         async with running_app(app):

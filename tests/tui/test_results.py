@@ -11,17 +11,7 @@ import built_answers
 import pytest
 from built_answers import with_decision, without_advice
 from kept.runs import EVIDENCE
-from onscreen import (
-    SMALLEST,
-    async_test,
-    opened_app,
-    running_app,
-    screen_text,
-    settle,
-    wait_for,
-    wait_for_screen,
-    wait_for_text,
-)
+from onscreen import SMALLEST, opened_app, running_app
 from recorded_runs import make_run
 from textual import events
 from textual.widgets import Input, Markdown, Tab, TabbedContent
@@ -65,12 +55,11 @@ def shipped(tui_context: Context) -> Context:
 
 
 @pytest.mark.slow
-@async_test
 async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
     tui_context: Context, sample_run: Run
 ) -> None:
     async with running_app(opened_app(tui_context, sample_run), SMALLEST) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
+        screen = await pilot.wait_for_screen(ResultsScreen)
         seen = []
         for _ in PARTS:
             await pilot.press("tab")
@@ -85,15 +74,14 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
             assert focused.region.height > 0
         for tab, pane in zip(screen.query(Tab), PANES, strict=True):
             assert await pilot.click(tab)
-            await wait_for(pilot, lambda pane=pane: screen.focused_part == pane)  # type: ignore[misc]
+            await pilot.wait_for(lambda pane=pane: screen.focused_part == pane)  # type: ignore[misc]
 
 
-@async_test
 async def test_panes_follow_keys_that_are_typed_without_a_pause(
     tui_context: Context, sample_run: Run
 ) -> None:
     async with running_app(opened_app(tui_context, sample_run), SMALLEST) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
+        screen = await pilot.wait_for_screen(ResultsScreen)
         activated: list[str] = []
 
         def note(pane: str) -> None:
@@ -102,8 +90,8 @@ async def test_panes_follow_keys_that_are_typed_without_a_pause(
         screen.watch(screen.query_one(TabbedContent), "active", note, init=False)
         for key in "2345":
             pilot.app.post_message(events.Key(key, key))
-        await wait_for(pilot, lambda: screen.focused_part == "unmeasured")
-        await settle(pilot)
+        await pilot.wait_for(lambda: screen.focused_part == "unmeasured")
+        await pilot.settle()
         assert activated == ["weights", "trust", "next", "unmeasured"]
         assert screen.focused_part == "unmeasured"
 
@@ -182,33 +170,31 @@ def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
     assert len(axis.bar(odd)) == 20
 
 
-@async_test
 async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: Context) -> None:
     app = AdvisorApp(LaunchOptions(), shipped)
     async with running_app(app, SMALLEST) as pilot:
         app.run_controller.open(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
-        screen = await wait_for_screen(pilot, ResultsScreen)
+        screen = await pilot.wait_for_screen(ResultsScreen)
         assert (screen.shown.answer.rerun_command or "").startswith("p3-advisor show")
         panel = screen.query_one(AnswerPanel)
         assert panel.max_scroll_y > 0
         assert panel.scrollbars_enabled == (True, False)
         assert panel.vertical_scrollbar.size.width == 1
         lines = short_answer_lines(screen.shown.answer)
-        assert lines[0].split()[0] in screen_text(pilot)
+        assert lines[0].split()[0] in pilot.text()
         await pilot.press("up")
         assert screen.focused_part == ANSWER
         await pilot.press("end")
-        await wait_for_text(pilot, "curl http")
+        await pilot.wait_for_text("curl http")
 
 
-@async_test
 async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
     shipped: Context,
 ) -> None:
     file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
     async with running_app(AdvisorApp(LaunchOptions(open=file), shipped), (120, 100)) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
-        _, table = (await settle(pilot)).split("Generated text: ")
+        await pilot.wait_for_screen(ResultsScreen)
+        _, table = (await pilot.settle()).split("Generated text: ")
         heads = {head for head, _ in TEXT_COLUMNS}
         words = {word for head in heads for word in head.split()}
         assert words <= {*table.split()}
@@ -219,14 +205,13 @@ async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
     ("width", "name"),
     [(80, "TinyLlama/Ti…B-Chat-v1.0"), (120, "TinyLlama/TinyLlama-1.1B-Chat-v1.0")],
 )
-@async_test
 async def test_the_title_cuts_a_long_name_once_and_only_where_there_is_no_room(
     shipped: Context, width: int, name: str
 ) -> None:
     file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
     async with running_app(AdvisorApp(LaunchOptions(open=file), shipped), (width, 36)) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
-        assert f"Results  {name} " in screen_text(pilot).splitlines()[0]
+        await pilot.wait_for_screen(ResultsScreen)
+        assert f"Results  {name} " in pilot.text().splitlines()[0]
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
@@ -242,20 +227,19 @@ def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     assert ("generate text" in shown) == (width >= 100)
 
 
-@async_test
 async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
     tui_context: Context, sample_run: Run
 ) -> None:
     async with running_app(opened_app(tui_context, sample_run), (120, 40)) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
+        screen = await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("2", "right")
         for pane in PANE_SECTIONS:
             await pilot.press(str(list(PANES).index(pane) + 1))
             shown = screen.query_one(f"#text-{pane}", Markdown)
             expected = render_pane(screen.shown.answer, pane)
-            await wait_for(pilot, lambda: shown.source == expected)  # noqa: B023 - waits at once
+            await pilot.wait_for(lambda: shown.source == expected)  # noqa: B023 - waits at once
         await pilot.press("2")
-        await settle(pilot)
+        await pilot.settle()
         told = [
             str(each.render()) for each in screen.query("#text-answer, #weights-note").results()
         ]
@@ -263,7 +247,7 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
             assert all(f"{bar.pillar} {bar.weight:g} %" in each for each in told), "one scale"
         await pilot.press("u", "1")
         why = screen.query_one("#text-why", Markdown)
-        await wait_for(pilot, lambda: why.source == render_pane(screen.original.answer, "why"))
+        await pilot.wait_for(lambda: why.source == render_pane(screen.original.answer, "why"))
 
 
 @pytest.fixture(autouse=True)
@@ -273,7 +257,6 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("builtins.input", lambda _: "")
 
 
-@async_test
 async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_waits_for_a_run(
     tui_context: Context,
     recorded: Run,
@@ -283,7 +266,7 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
 ) -> None:
     app = opened_app(tui_context, recorded)
     async with running_app(app) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         assert results.shown.answer.recommendation is not None
         await pilot.press("down", "c")
         assert app.screen is results
@@ -297,37 +280,36 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         await pilot.pause()
         assert app.screen is results
         await pilot.press("2", "right")
-        await wait_for(pilot, lambda: results.is_explored)
+        await pilot.wait_for(lambda: results.is_explored)
         await pilot.press("e")
-        field = (await wait_for_screen(pilot, LineDialog)).query_one(Input)
+        field = (await pilot.wait_for_screen(LineDialog)).query_one(Input)
         assert field.value.endswith("-explored.html")
         file = tmp_path / "report.md"
         field.value = str(file)
         await pilot.press("enter")
-        await wait_for(pilot, file.exists)
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for(file.exists)
+        await pilot.wait_for_screen(ResultsScreen)
         written = file.read_text()
         await pilot.press("e")
-        again = await wait_for_screen(pilot, LineDialog)
+        again = await pilot.wait_for_screen(LineDialog)
         again.query_one(Input).value = str(file)
         file.write_text("mine")
         await pilot.press("enter")
-        await wait_for_text(pilot, "not written")
+        await pilot.wait_for_text("not written")
         assert file.read_text() == "mine", "no file is overwritten"
         await pilot.press("escape")
         assert results.shown.answer.recommendation is not None
         assert results.shown.answer.recommendation.arm in written
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
 
 
-@async_test
 async def test_c_prints_the_code_of_a_file_and_keys_of_stored_runs_say_why_they_do_nothing(
     shipped: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = list_examples()
     app = AdvisorApp(LaunchOptions(open=str(example)), shipped)
     async with running_app(app) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("c")
         assert "vllm.LLM(" in capfd.readouterr().out
         for key, action in (("m", "measure_again"), ("v", "verify"), ("u", "undo")):
@@ -339,13 +321,12 @@ async def test_c_prints_the_code_of_a_file_and_keys_of_stored_runs_say_why_they_
     assert app.exit_message() == ""
 
 
-@async_test
 async def test_a_command_runs_in_the_terminal_after_a_confirmation(
     tui_context: Context, recorded: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, succeeded = opened_app(tui_context, recorded), []
     async with running_app(app) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
         for status in (0, 1):
             asked = tmp_path / f"asked-{status}"
             script = (
@@ -354,16 +335,15 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
             monkeypatch.setattr(terminal_app, "ADVISOR_COMMAND", (sys.executable, "-c", script))
             for key, is_asked in (("escape", False), ("y", True)):
                 app.ask_to_run("Do it?", "", ["verify", "a b"], lambda: succeeded.append(1))
-                await wait_for_screen(pilot, ChoiceDialog)
-                assert "p3-advisor verify a b" in screen_text(pilot)
+                await pilot.wait_for_screen(ChoiceDialog)
+                assert "p3-advisor verify a b" in pilot.text()
                 await pilot.press(key)
-                await wait_for_screen(pilot, ResultsScreen)
+                await pilot.wait_for_screen(ResultsScreen)
                 assert asked.exists() is is_asked
             assert asked.read_text() == "['-c', 'verify', 'a b']"
     assert succeeded == [1]
 
 
-@async_test
 async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -372,11 +352,11 @@ async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
     second = make_run(context.store, finished=True, run_id="20261121-130000-0002", created=later)
     app = AdvisorApp(LaunchOptions(open=str(second.directory)), context)
     async with running_app(app) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("b")
-        history = await wait_for_screen(pilot, HistoryScreen)
+        history = await pilot.wait_for_screen(HistoryScreen)
         table = history.query_one(Table)
-        await wait_for(pilot, lambda: table.row_count == 2)
+        await pilot.wait_for(lambda: table.row_count == 2)
         table.move_cursor_to(second.directory.name)
         assert not {"r", "c", "t", "d", "n"} & history.active_bindings.keys()
         await pilot.press("c")

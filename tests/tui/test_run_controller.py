@@ -11,18 +11,7 @@ import builders
 import built_answers
 import psutil
 import pytest
-from onscreen import (
-    asking_app,
-    async_test,
-    key_hints,
-    running_app,
-    screen_text,
-    settle,
-    start_run,
-    wait_for,
-    wait_for_screen,
-    wait_for_text,
-)
+from onscreen import asking_app, running_app
 from recorded_runs import make_run
 from sessions import expect_failure, short_options
 
@@ -62,24 +51,23 @@ def is_under_cursor(table: Table, key: str) -> bool:
     return table.key_at_cursor() == key
 
 
-@async_test
 async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     tui_context: Context, fake_host: StartHost
 ) -> None:
     arm = "misbehaving/escapes"
     app = asking_app(tui_context, fake_host, short_options(arm))
     async with running_app(app) as pilot:
-        live = await start_run(pilot)
+        live = await pilot.start_run()
         await pilot.press("s")
-        await wait_for_text(pilot, "cannot be skipped")
-        await wait_for(pilot, sleep_processes)
+        await pilot.wait_for_text("cannot be skipped")
+        await pilot.wait_for(sleep_processes)
         escaped = sleep_processes()
-        await wait_for(pilot, lambda: is_under_cursor(live.query_one(Table), arm))
+        await pilot.wait_for(lambda: is_under_cursor(live.query_one(Table), arm))
         await pilot.press("s", "escape")
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
         assert psutil.wait_procs(escaped, 1)[1], "it is skipped only after the answer"
         await pilot.press("s", "y")
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         assert psutil.wait_procs(escaped, 30)[1] == []
         stored = builders.known(results.original.run)
         outcome = stored.state().processes[arm][0].outcome
@@ -88,14 +76,14 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         assert failure.reason.startswith("by the user"), "the status says that it was skipped"
         assert arms_to_retry(results.original.answer) == (arm,)
         await pilot.press("5")
-        await wait_for_text(pilot, f"{arm}: skipped")
-        await start_run(pilot, "f")
+        await pilot.wait_for_text(f"{arm}: skipped")
+        await pilot.start_run("f")
         session = builders.known(app.run_controller.session)
         assert session.header.question.workflows == (arm,)
-        await wait_for(pilot, sleep_processes)
+        await pilot.wait_for(sleep_processes)
         escaped = sleep_processes()
         await pilot.press("q", "c")
-        await wait_for(pilot, lambda: app.return_value is not None)
+        await pilot.wait_for(lambda: app.return_value is not None)
     assert app.return_value == 130
     run = session.run
     assert run.directory.name in app.exit_message()
@@ -114,22 +102,21 @@ def test_only_an_exported_page_has_the_recipe(
     assert pages == [".html"]
 
 
-@async_test
 async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     tui_context: Context, fake_host: StartHost
 ) -> None:
     app = asking_app(tui_context, fake_host, short_options("misbehaving/escapes"))
     async with running_app(app) as pilot:
-        await start_run(pilot)
+        await pilot.start_run()
         session = builders.known(app.run_controller.session)
-        await wait_for(pilot, sleep_processes)
+        await pilot.wait_for(sleep_processes)
         escaped = sleep_processes()
         await pilot.press("q")
-        await wait_for_screen(pilot, ChoiceDialog)
+        await pilot.wait_for_screen(ChoiceDialog)
         await pilot.press("escape")
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
         await pilot.press("q", "k")
-        await wait_for(pilot, lambda: app.return_value == 0)
+        await pilot.wait_for(lambda: app.return_value == 0)
     run = session.run
     assert run.directory.name in app.exit_message()
     assert "--open" in app.exit_message()
@@ -138,7 +125,6 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     assert psutil.wait_procs(escaped, 30)[1] == []
 
 
-@async_test
 async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,25 +136,23 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
     async with running_app(app) as pilot:
         app.run_controller.show(RunSession(make_run(context.store, finished=False)))
         app.run_controller.show_results()
-        await wait_for_text(pilot, "next: mend it")
-        await wait_for_screen(pilot, SetupScreen)
+        await pilot.wait_for_text("next: mend it")
+        await pilot.wait_for_screen(SetupScreen)
     assert app.exit_message() == ""
 
 
-@async_test
 async def test_no_run_starts_beside_one_of_another_program(context: Context) -> None:
     other = make_run(context.store, finished=False)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        await wait_for_screen(pilot, HomeScreen)
+        await pilot.wait_for_screen(HomeScreen)
         with other.writer():
             await pilot.press("ctrl+r")
-            await wait_for_text(pilot, "a run is in progress")
-            await settle(pilot)
+            await pilot.wait_for_text("a run is in progress")
+            await pilot.settle()
             assert isinstance(app.screen, HomeScreen), "it asks nothing"
 
 
-@async_test
 async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
     context: Context,
 ) -> None:
@@ -180,28 +164,27 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
     with contextlib.ExitStack() as writing:
         writing.enter_context(run.writer())
         async with running_app(app) as pilot:
-            live = await wait_for_screen(pilot, LiveScreen)
-            await wait_for_text(pilot, "over its limit by 0")
-            await wait_for_text(pilot, "within the limit")
-            assert "cancel" in key_hints(pilot)
+            live = await pilot.wait_for_screen(LiveScreen)
+            await pilot.wait_for_text("over its limit by 0")
+            await pilot.wait_for_text("within the limit")
+            assert "cancel" in pilot.key_hints()
             builders.known(app.run_controller.session).skipped.add("compiled")
             live.draw()
-            await wait_for_text(pilot, "skipping")
+            await pilot.wait_for_text("skipping")
             await pilot.press("l")
-            await wait_for_text(pilot, "The stacks have written nothing so far.")
+            await pilot.wait_for_text("The stacks have written nothing so far.")
             await pilot.press("l")
             writing.close()
-            await wait_for(pilot, lambda: "close" in key_hints(pilot))
-            assert "cancel" not in key_hints(pilot)
-            await wait_for_text(pilot, "So far")
+            await pilot.wait_for(lambda: "close" in pilot.key_hints())
+            assert "cancel" not in pilot.key_hints()
+            await pilot.wait_for_text("So far")
             builders.known(app.run_controller.session).provisional = None
             live.draw()
-            await wait_for_text(pilot, "No answer: the run stopped")
+            await pilot.wait_for_text("No answer: the run stopped")
             await pilot.press("x")
-            await wait_for_screen(pilot, ResultsScreen)
+            await pilot.wait_for_screen(ResultsScreen)
 
 
-@async_test
 async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeline(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,29 +192,28 @@ async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeli
     run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.run_controller.show(RunSession(run))
-        timeline = (await wait_for_screen(pilot, LiveScreen)).query_one(Timeline)
+        timeline = (await pilot.wait_for_screen(LiveScreen)).query_one(Timeline)
         width = timeline.scrollable_content_region.width
         timeline.write("line\n" * 50)
-        await wait_for(pilot, lambda: timeline.show_vertical_scrollbar)
+        await pilot.wait_for(lambda: timeline.show_vertical_scrollbar)
         assert timeline.scrollable_content_region.width == width
-        assert "elapsed" in screen_text(pilot)
+        assert "elapsed" in pilot.text()
 
 
-@async_test
 async def test_the_timeline_has_what_the_run_did_while_the_log_was_shown(context: Context) -> None:
     run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
     session = RunSession(run)
     session.timeline += [f"before {number}" for number in range(50)]
     async with running_app(app) as pilot:
         app.run_controller.show(session)
-        screen = await wait_for_screen(pilot, LiveScreen)
+        screen = await pilot.wait_for_screen(LiveScreen)
         timeline = screen.query_one(Timeline)
-        await wait_for(pilot, lambda: timeline.scroll_offset.y == timeline.max_scroll_y > 0)
+        await pilot.wait_for(lambda: timeline.scroll_offset.y == timeline.max_scroll_y > 0)
         await pilot.press("l")
-        await wait_for(pilot, lambda: not timeline.is_on_screen)
+        await pilot.wait_for(lambda: not timeline.is_on_screen)
         session.timeline += [f"event {number}" for number in range(5)]
         screen.draw()
         await pilot.press("l")
-        await wait_for(pilot, lambda: timeline.is_on_screen)
+        await pilot.wait_for(lambda: timeline.is_on_screen)
         screen.draw()
         assert [line.text.strip() for line in timeline.lines[-5:]] == session.timeline[-5:]

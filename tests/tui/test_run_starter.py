@@ -11,21 +11,8 @@ import threading
 import builders
 import pytest
 from built_answers import with_decision
-from onscreen import (
-    SMALLEST,
-    asking_app,
-    async_test,
-    check_screen_at,
-    go_to_step,
-    key_hints,
-    running_app,
-    screen_text,
-    settle,
-    wait_for_screen,
-    wait_for_text,
-)
+from onscreen import SMALLEST, ScreenPilot, asking_app, running_app
 from sessions import short_options
-from textual.pilot import Pilot
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions, RunOptions
@@ -52,59 +39,56 @@ def busy_machine(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     return problems
 
 
-async def start(pilot: Pilot[int]) -> None:
+async def start(pilot: ScreenPilot) -> None:
     """Start a run from the questions, up to the question about the load."""
-    await wait_for_screen(pilot, SetupScreen)
+    await pilot.wait_for_screen(SetupScreen)
     await pilot.press("ctrl+r")
-    await wait_for_screen(pilot, ChoiceDialog)
+    await pilot.wait_for_screen(ChoiceDialog)
 
 
 def quick_app(context: Context, host: StartHost) -> AdvisorApp:
     return asking_app(context, host, short_options("quick"))
 
 
-@async_test
 async def test_a_busy_machine_is_named_and_a_run_waits_or_starts_at_once_or_not_at_all(
     context: Context, busy_machine: tuple[str, ...], waiting_host: StartHost
 ) -> None:
     async with running_app(quick_app(context, waiting_host)) as pilot:
         await start(pilot)
-        shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
+        shown = " ".join((await pilot.check_at(SMALLEST)).split())
         assert all(word in shown for word in " ".join(busy_machine).split())
         await pilot.press("escape")
-        await wait_for_screen(pilot, SetupScreen)
-        await settle(pilot)
+        await pilot.wait_for_screen(SetupScreen)
+        await pilot.settle()
         assert isinstance(pilot.app.screen, SetupScreen)
         assert context.store.history() == []
         await start(pilot)
         await pilot.press("enter")
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
     (entry,) = context.store.history()
     assert wait_seconds(context, entry.run_id) == WAIT_SECONDS
     async with running_app(quick_app(context, waiting_host)) as pilot:
         await start(pilot)
         await pilot.press("s")
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
     other = next(each for each in context.store.history() if each.run_id != entry.run_id)
     assert wait_seconds(context, other.run_id) == 0.0
 
 
-@async_test
 async def test_a_run_starts_after_its_time_is_shown_and_not_without_an_answer(
     context: Context, waiting_host: StartHost
 ) -> None:
     async with running_app(quick_app(context, waiting_host)) as pilot:
         await start(pilot)
-        assert "At most" in await check_screen_at(pilot, SMALLEST)
+        assert "At most" in await pilot.check_at(SMALLEST)
         await pilot.press("escape")
         await pilot.resize_terminal(80, 24)
-        await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "At most")
+        await pilot.go_to_step(3)
+        await pilot.wait_for_text("At most")
         await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
 
 
-@async_test
 async def test_a_screen_that_was_left_asks_nothing(
     context: Context, monkeypatch: pytest.MonkeyPatch, waiting_host: StartHost
 ) -> None:
@@ -117,13 +101,13 @@ async def test_a_screen_that_was_left_asks_nothing(
 
     monkeypatch.setattr(actions, "find_quiet_problems", observe)
     async with running_app(quick_app(context, waiting_host)) as pilot:
-        await wait_for_screen(pilot, SetupScreen)
+        await pilot.wait_for_screen(SetupScreen)
         await pilot.press("ctrl+r", "escape")
-        home = await wait_for_screen(pilot, HomeScreen)
+        home = await pilot.wait_for_screen(HomeScreen)
         is_observed.set()
-        await settle(pilot)
+        await pilot.settle()
         assert pilot.app.screen is home
-        await wait_for_text(pilot, "not started")
+        await pilot.wait_for_text("not started")
     assert context.store.history() == []
 
 
@@ -134,19 +118,17 @@ def open_copy(context: Context, recorded: Run, host: StartHost) -> AdvisorApp:
     return AdvisorApp(LaunchOptions(open=stored.name), context, start_host=host)
 
 
-@async_test
 async def test_v_names_what_keeps_the_machine_busy(
     context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartHost
 ) -> None:
     async with running_app(open_copy(context, recorded, waiting_host)) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("v")
-        await wait_for_screen(pilot, ChoiceDialog)
-        shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
+        await pilot.wait_for_screen(ChoiceDialog)
+        shown = " ".join((await pilot.check_at(SMALLEST)).split())
         assert all(word in shown for word in " ".join(busy_machine).split())
 
 
-@async_test
 async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_not_clear(
     context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartHost
 ) -> None:
@@ -158,7 +140,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
 
     app = open_copy(context, recorded, host)
     async with running_app(app) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         changed = with_decision(results.original.answer, word="LIKELY")
         results.original = builders.replace(results.original, answer=changed)
         builds = builders.known(results.original.run).scratch
@@ -168,27 +150,26 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
         assert results.refusal_of("resume"), "a finished run is not resumed, but measured again"
         assert not results.refusal_of("leaders")
         await pilot.press("r")
-        await wait_for_screen(pilot, ChoiceDialog)
-        shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
+        await pilot.wait_for_screen(ChoiceDialog)
+        shown = " ".join((await pilot.check_at(SMALLEST)).split())
         assert all(word in shown for word in " ".join(busy_machine).split())
         plan = builders.known(results.original.run).state().plan
         leaders = leaders_of(results.original.answer, plan)
         assert ", ".join(each.id for each in leaders) in shown
         assert f"{len(leaders)} ways to run" in shown
         await pilot.press("enter")
-        live = await wait_for_screen(pilot, LiveScreen)
-        await settle(pilot)
+        live = await pilot.wait_for_screen(LiveScreen)
+        await pilot.settle()
         assert app.screen is live, "the results of before are not those of the end"
     assert waits == [WAIT_SECONDS]
 
 
-@async_test
 async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
     context: Context, recorded: Run, waiting_host: StartHost
 ) -> None:
     app = open_copy(context, recorded, waiting_host)
     async with running_app(app, (120, 40)) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         document = results.original.answer
         skipped = builders.unmeasured(
             "quick", option="", status="skipped", skip_cause="out-of-time"
@@ -196,10 +177,10 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
         changed = builders.replace(document, unmeasured=(skipped,))
         results.original = builders.replace(results.original, answer=changed)
         await pilot.press("f")
-        await wait_for_text(pilot, "without a time limit")
-        await wait_for_text(pilot, "With the baseline: 2 ways")
+        await pilot.wait_for_text("without a time limit")
+        await pilot.wait_for_text("With the baseline: 2 ways")
         await pilot.press("y")
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
         question = builders.known(app.run_controller.session).header.question
     assert question.all_arms
     assert question.workflows == ("quick",)
@@ -212,22 +193,21 @@ def wait_seconds(context: Context, run_id: str) -> float:
 
 
 @pytest.mark.slow
-@async_test
 async def test_m_measures_the_undecided_workflows_for_longer(
     context: Context, recorded: Run, waiting_host: StartHost
 ) -> None:
     app = open_copy(context, recorded, waiting_host)
     async with running_app(app) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
+        results = await pilot.wait_for_screen(ResultsScreen)
         advice = builders.known(results.original.answer.recommendation)
         asked = results.original.answer.question
         for key in ("escape", "y"):
             assert len(context.store.history()) == 1, "nothing starts without an answer"
             await pilot.press("m")
-            await wait_for_screen(pilot, ChoiceDialog)
-            assert "At most" in await check_screen_at(pilot, (80, 24))
+            await pilot.wait_for_screen(ChoiceDialog)
+            assert "At most" in await pilot.check_at((80, 24))
             await pilot.press(key)
-        await wait_for_screen(pilot, LiveScreen)
+        await pilot.wait_for_screen(LiveScreen)
         session = builders.known(app.run_controller.session)
         question = session.header.question
         assert session.run.directory.name != recorded.directory.name
@@ -239,7 +219,6 @@ async def test_m_measures_the_undecided_workflows_for_longer(
 
 
 @pytest.mark.slow
-@async_test
 async def test_the_plan_offers_to_create_an_environment_and_a_failure_is_explained(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -255,18 +234,18 @@ async def test_the_plan_offers_to_create_an_environment_and_a_failure_is_explain
     async with running_app(
         AdvisorApp(LaunchOptions(run_options=run_options), context), (100, 30)
     ) as pilot:
-        await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "not-installed")
-        assert "create_env" not in key_hints(pilot)
-        while "openvino==" not in screen_text(pilot):
+        await pilot.go_to_step(3)
+        await pilot.wait_for_text("not-installed")
+        assert "create_env" not in pilot.key_hints()
+        while "openvino==" not in pilot.text():
             await pilot.press("down")
-        assert "create_env" in key_hints(pilot)
+        assert "create_env" in pilot.key_hints()
         await pilot.press("m")
-        await wait_for_screen(pilot, ChoiceDialog)
-        await check_screen_at(pilot, (80, 24))
-        assert "p3-advisor env create openvino" in screen_text(pilot)
+        await pilot.wait_for_screen(ChoiceDialog)
+        await pilot.check_at((80, 24))
+        assert "p3-advisor env create openvino" in pilot.text()
         await pilot.press("y")
-        await wait_for_screen(pilot, SetupScreen)
+        await pilot.wait_for_screen(SetupScreen)
     printed = capfd.readouterr().err
     assert "No solution found" in printed
     assert "next: " in printed

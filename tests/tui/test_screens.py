@@ -6,19 +6,7 @@ import pathlib
 
 import builders
 import pytest
-from onscreen import (
-    SMALLEST,
-    asking_app,
-    async_test,
-    check_screen_at,
-    go_to_step,
-    opened_app,
-    running_app,
-    screen_text,
-    wait_for,
-    wait_for_screen,
-    wait_for_text,
-)
+from onscreen import SMALLEST, asking_app, opened_app, running_app
 from textual import events
 from textual.widgets import Input, Static, TabbedContent
 
@@ -41,7 +29,6 @@ from advisor.tui.target_step import CPU_NOTES
 from advisor.tui.widgets import WeightBar, Weights
 
 
-@async_test
 async def test_a_cpu_build_of_torch_offers_no_gpu(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,8 +37,8 @@ async def test_a_cpu_build_of_torch_offers_no_gpu(
     machine = builders.replace(machine, software=software)
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
     async with running_app(asking_app(tui_context, gpu="")) as pilot:
-        setup = await go_to_step(pilot, 1)
-        await wait_for_text(pilot, machine.cpu.model)
+        setup = await pilot.go_to_step(1)
+        await pilot.wait_for_text(machine.cpu.model)
         assert setup.query_one("#device", Choice).values == [CPU]
         note = str(setup.query_one("#device-note", Static).render())
         assert note == CPU_NOTES["cpu-build"].format(
@@ -59,7 +46,6 @@ async def test_a_cpu_build_of_torch_offers_no_gpu(
         )
 
 
-@async_test
 async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_one_is_chosen(
     tui_context: Context,
 ) -> None:
@@ -67,60 +53,58 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
     async with running_app(app) as pilot:
         app.screen.query_one("#model", Input).value = "gone.onnx"
         await pilot.press("enter")
-        await wait_for_text(pilot, "gone.onnx'")
-        setup = await wait_for_screen(pilot, SetupScreen)
+        await pilot.wait_for_text("gone.onnx'")
+        setup = await pilot.wait_for_screen(SetupScreen)
         assert setup.query_one("#error").has_class("-shown")
         assert setup.step_index == 0
         name = app.screen.query_one("#model", Input)
         name.value = ""
-        await wait_for(pilot, lambda: not setup.query_one("#error").has_class("-shown"))
+        await pilot.wait_for(lambda: not setup.query_one("#error").has_class("-shown"))
         task = app.screen.query_one("#task", Choice)
         assert task.chosen == "forward"
         name.value = "demo/qwen2"
-        await wait_for(pilot, lambda: task.chosen == "generate")
+        await pilot.wait_for(lambda: task.chosen == "generate")
         name.value = ""
-        await wait_for(pilot, lambda: task.chosen == "forward")
+        await pilot.wait_for(lambda: task.chosen == "forward")
         await pilot.press("tab", *["down"] * 4)
-        await wait_for(pilot, lambda: task.chosen == "generate")
+        await pilot.wait_for(lambda: task.chosen == "generate")
         task.focus()
         await pilot.press("right", "right")
         app.screen.query_one("#models").focus()
         await pilot.press("down")
-        setup = await go_to_step(pilot, 1)
+        setup = await pilot.go_to_step(1)
         assert (app.run_options.model, app.run_options.task) == ("demo/qwen2", "forward")
         assert not setup.query_one("#field-output_tokens").display
 
 
 @pytest.mark.slow
-@async_test
 async def test_text_generation_is_planned_with_its_lengths(tui_context: Context) -> None:
     app = asking_app(tui_context, task="generate", workflows="pytorch-eager")
     async with running_app(app) as pilot:
-        setup = await wait_for_screen(pilot, SetupScreen)
+        setup = await pilot.wait_for_screen(SetupScreen)
         error = setup.query_one("#error")
         name = setup.query_one("#model", Input)
         name.value = "synthetic/ffn@8x16"
         await pilot.press("enter")
-        await wait_for(pilot, lambda: error.has_class("-shown"))
+        await pilot.wait_for(lambda: error.has_class("-shown"))
         name.value = ""
-        await go_to_step(pilot, 1)
+        await pilot.go_to_step(1)
         tokens = setup.query_one("#output_tokens", Input)
         assert setup.query_one("#field-output_tokens").display
         tokens.value = "x"
         await pilot.press("enter")
-        await wait_for(pilot, lambda: error.has_class("-shown"))
+        await pilot.wait_for(lambda: error.has_class("-shown"))
         assert setup.step_index == 1
         tokens.value = "8"
-        await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "generate 8 tokens from 32 with demo/llama")
+        await pilot.go_to_step(3)
+        await pilot.wait_for_text("generate 8 tokens from 32 with demo/llama")
 
 
 @pytest.mark.slow
-@async_test
 async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Context) -> None:
     app = asking_app(tui_context, task="serve", workflows="vllm", gpu="cpu")
     async with running_app(app) as pilot:
-        setup = await go_to_step(pilot, 1)
+        setup = await pilot.go_to_step(1)
         for hidden in ("batch_sizes", "input_tokens", "output_tokens"):
             assert not setup.query_one(f"#field-{hidden}").display
         error = setup.query_one("#error")
@@ -128,33 +112,32 @@ async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Cont
         for field, wrong in ((limit, "soon"), (count, "two")):
             right, field.value = field.value, wrong
             await pilot.press("enter")
-            await wait_for(pilot, lambda: error.has_class("-shown"))
+            await pilot.wait_for(lambda: error.has_class("-shown"))
             assert setup.step_index == 1
             field.value = right
         limit.value, count.value = "250ms", "2"
         setup.query_one("#lengths", Input).value = "rag"
         setup.query_one("#rate", Input).value = "7.5"
-        await go_to_step(pilot, 2)
+        await pilot.go_to_step(2)
         asked = app.run_options
         assert (asked.ttft, asked.itl, asked.lengths) == ("250ms", FIRST_ITL, "rag")
         assert (asked.rate, asked.gpus_per_model) == (7.5, 2)
         await pilot.press("escape", "escape")
         setup.query_one("#task", Choice).choose("forward")
-        await go_to_step(pilot, 2)
+        await pilot.go_to_step(2)
         asked = app.run_options
         assert (asked.task, asked.ttft, asked.rate, asked.gpus_per_model) == ("forward", "", 0.0, 1)
 
 
-@async_test
 async def test_weights_always_sum_to_100_and_the_plan_says_what_is_required(
     tui_context: Context,
 ) -> None:
     app = asking_app(tui_context, require="accuracy<=0.01")
     async with running_app(app) as pilot:
-        setup = await go_to_step(pilot, 1)
+        setup = await pilot.go_to_step(1)
         setup.query_one("#quantised").focus()
         await pilot.press("right")
-        await go_to_step(pilot, 2)
+        await pilot.go_to_step(2)
         bar = setup.query_one("#weight-performance", WeightBar)
         before = bar.weight
         for _ in range(2):  # keys that arrive at once
@@ -176,42 +159,40 @@ async def test_weights_always_sum_to_100_and_the_plan_says_what_is_required(
         await pilot.pause()
         assert app.run_options.quantised == "int8"
         assert app.run_options.require == "accuracy>=2,accuracy<=0.01"
-        await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "Required: accuracy>=B, accuracy<=0.01.")
+        await pilot.go_to_step(3)
+        await pilot.wait_for_text("Required: accuracy>=B, accuracy<=0.01.")
 
 
-@async_test
 async def test_results_show_exclusions_and_details_and_what_other_weights_recommend(
     tui_context: Context, recorded: Run
 ) -> None:
     async with running_app(opened_app(tui_context, recorded)) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
+        screen = await pilot.wait_for_screen(ResultsScreen)
         await pilot.press("5")
         await pilot.pause()
-        assert "segfault: crashed" in screen_text(pilot)
+        assert "segfault: crashed" in pilot.text()
         before = builders.known(screen.shown.answer.recommendation)
         flip = next(flip for flip in before.flips if flip.criterion == "performance")
         screen.query_one(Weights).move("performance", 100.0 if flip.when == "more" else 0.0)
-        await wait_for(pilot, lambda: screen.is_explored)
+        await pilot.wait_for(lambda: screen.is_explored)
         after = builders.known(screen.shown.answer.recommendation)
         assert after.arm != before.arm
         await pilot.press("u")
         await pilot.pause()
         assert screen.shown.answer.recommendation == before
-        await wait_for(pilot, lambda: not screen.is_explored)
+        await pilot.wait_for(lambda: not screen.is_explored)
         await pilot.press("1", "shift+tab", "enter")
-        detail = await wait_for_screen(pilot, DetailScreen)
-        assert "letters: A for a grade" in screen_text(pilot)
+        detail = await pilot.wait_for_screen(DetailScreen)
+        assert "letters: A for a grade" in pilot.text()
         await pilot.press("2")
-        await wait_for(pilot, lambda: detail.query_one(TabbedContent).active == "code")
+        await pilot.wait_for(lambda: detail.query_one(TabbedContent).active == "code")
         await pilot.press("question_mark")
-        await wait_for_screen(pilot, HelpDialog)
+        await pilot.wait_for_screen(HelpDialog)
         await pilot.press("escape", "escape")
-        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.wait_for_screen(ResultsScreen)
 
 
 @pytest.mark.slow
-@async_test
 async def test_dialogs_without_a_golden_fit_the_smallest_terminal(tui_context: Context) -> None:
     app = asking_app(tui_context)
     async with running_app(app) as pilot:
@@ -221,35 +202,33 @@ async def test_dialogs_without_a_golden_fit_the_smallest_terminal(tui_context: C
             LineDialog("Export this run.", "run.html", str),
         ):
             await app.push_screen(dialog)
-            await wait_for_screen(pilot, type(dialog))
-            await check_screen_at(pilot, SMALLEST)
+            await pilot.wait_for_screen(type(dialog))
+            await pilot.check_at(SMALLEST)
             await app.pop_screen()
 
 
-@async_test
 async def test_a_notice_replaces_the_screen_in_a_small_terminal_and_the_answers_are_kept(
     tui_context: Context,
 ) -> None:
     app = asking_app(tui_context, model="package.module:factory")
     async with running_app(app, (50, 12)) as pilot:
-        await wait_for_text(pilot, "60x16")
+        await pilot.wait_for_text("60x16")
         assert app.screen.has_class("-too-small")
         await pilot.resize_terminal(80, 24)
-        await wait_for_text(pilot, "Which model")
+        await pilot.wait_for_text("Which model")
         focused = app.screen.focused
         await pilot.resize_terminal(60, 15)
-        await wait_for_text(pilot, "60x15")
+        await pilot.wait_for_text("60x15")
         await pilot.resize_terminal(80, 24)
-        await wait_for_text(pilot, "Which model")
-        await wait_for(pilot, lambda: focused is not None and app.screen.focused is focused)
+        await pilot.wait_for_text("Which model")
+        await pilot.wait_for(lambda: focused is not None and app.screen.focused is focused)
         for _ in range(2):
-            setup = await go_to_step(pilot, 1)
+            setup = await pilot.go_to_step(1)
             assert app.run_options.model == "package.module:factory"
             await pilot.press("escape")
-            await wait_for(pilot, lambda setup=setup: setup.step_index == 0)  # type: ignore[misc]
+            await pilot.wait_for(lambda setup=setup: setup.step_index == 0)  # type: ignore[misc]
 
 
-@async_test
 async def test_a_run_is_asked_for_with_a_model_that_was_typed_a_moment_ago(
     tui_context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,21 +239,20 @@ async def test_a_run_is_asked_for_with_a_model_that_was_typed_a_moment_ago(
         AdvisorApp, "action_start_now", lambda app: started.append(app.run_options.model)
     )
     async with running_app(asking_app(tui_context)) as pilot:
-        await go_to_step(pilot, 0)
+        await pilot.go_to_step(0)
         for key in ("ctrl+u", "f", "i", "v", "e", "full_stop", "p", "y", "tab", "ctrl+r"):
             character = "." if key == "full_stop" else key if len(key) == 1 else None
             pilot.app.post_message(events.Key(key, character))
-        await wait_for(pilot, lambda: started)
+        await pilot.wait_for(lambda: started)
     assert started == ["five.py:net"]
 
 
-@async_test
 async def test_without_colour_the_cursor_and_the_row_of_the_list_are_visible(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "")  # the app sets it
     async with running_app(AdvisorApp(LaunchOptions(no_color=True), tui_context)) as pilot:
-        setup = await go_to_step(pilot, 0)
+        setup = await pilot.go_to_step(0)
 
         def marked(attribute: str, widget: str) -> str:
             """Return the text with this attribute in the first line of a widget."""
@@ -282,19 +260,18 @@ async def test_without_colour_the_cursor_and_the_row_of_the_list_are_visible(
             line = strips[setup.query_one(widget).region.y]
             return "".join(each.text for each in line if getattr(each.style, attribute))
 
-        await wait_for(pilot, lambda: marked("reverse", "#model") == "d")
+        await pilot.wait_for(lambda: marked("reverse", "#model") == "d")
         assert marked("underline", "#models").startswith("demo ")
         await pilot.press("down", "down")
-        await wait_for(pilot, lambda: not marked("underline", "#models"))
+        await pilot.wait_for(lambda: not marked("underline", "#models"))
         assert marked("reverse", "#model") == ""
 
 
-@async_test
 async def test_what_is_typed_goes_to_the_model_also_while_the_list_has_the_focus(
     tui_context: Context,
 ) -> None:
     async with running_app(asking_app(tui_context)) as pilot:
-        setup = await go_to_step(pilot, 0)
+        setup = await pilot.go_to_step(0)
         field, models = setup.query_one("#model", Input), setup.query_one("#models")
         await pilot.press("down", "down", "up")
         assert setup.focused is models
@@ -306,14 +283,13 @@ async def test_what_is_typed_goes_to_the_model_also_while_the_list_has_the_focus
         assert setup.focused is field
         assert field.value == "jHk.py:build"
         await pilot.press("down", "escape")
-        await wait_for_screen(pilot, HomeScreen)
+        await pilot.wait_for_screen(HomeScreen)
         await pilot.press("n")
-        await wait_for_screen(pilot, SetupScreen)
-        await wait_for(pilot, lambda: setup.focused is field)
+        await pilot.wait_for_screen(SetupScreen)
+        await pilot.wait_for(lambda: setup.focused is field)
         assert field.value == "jHk.py:build"
 
 
-@async_test
 async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
     context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,44 +297,44 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
     (tmp_path / "net.py").write_text("def cnn(): ...\n")
     app = asking_app(context, workflows="quick,alike")
     async with running_app(app) as pilot:
-        setup = await go_to_step(pilot, 0)
-        assert "(module, example inputs)" in screen_text(pilot)
+        setup = await pilot.go_to_step(0)
+        assert "(module, example inputs)" in pilot.text()
         name = setup.query_one("#model", Input)
         await pilot.press("ctrl+u", *"demo", "tab")
-        await go_to_step(pilot, 1)
+        await pilot.go_to_step(1)
         setup.query_one("#batch_sizes", Input).value = "1,8"
-        await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "[x] alike")
+        await pilot.go_to_step(3)
+        await pilot.wait_for_text("[x] alike")
         await pilot.press("down", "down", "space")
-        await wait_for_text(pilot, "[ ] alike")
+        await pilot.wait_for_text("[ ] alike")
         setup.step.store_options()
         assert app.run_options.batch_sizes == "1,8"
         assert "alike" not in app.run_options.workflows
         await pilot.press("escape")
-        await wait_for(pilot, lambda: setup.step_index == 2)
-        await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "[ ] alike")
+        await pilot.wait_for(lambda: setup.step_index == 2)
+        await pilot.go_to_step(3)
+        await pilot.wait_for_text("[ ] alike")
         app.action_new_question()
-        await wait_for(pilot, lambda: setup.step_index == 0)
+        await pilot.wait_for(lambda: setup.step_index == 0)
         name.focus()
         await pilot.press("ctrl+u", *"res", "enter")
-        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+        await pilot.wait_for(lambda: setup.query_one("#error").has_class("-shown"))
         assert name.value == "res", "no suggestion replaces what is typed"
         await pilot.press("tab")
-        await wait_for(pilot, lambda: name.value == "microsoft/resnet-50")
-        await go_to_step(pilot, 1)
+        await pilot.wait_for(lambda: name.value == "microsoft/resnet-50")
+        await pilot.go_to_step(1)
         assert not setup.query_one("#field-input_tokens").display, "an image has no tokens"
         await pilot.press("escape")
-        await wait_for(pilot, lambda: setup.step_index == 0)
+        await pilot.wait_for(lambda: setup.step_index == 0)
         name.focus()
         await pilot.press("ctrl+u", *"net.py:c", "tab")
-        await go_to_step(pilot, 1)
+        await pilot.go_to_step(1)
         assert app.run_options.model == "net.py:cnn"
         assert setup.query_one("#batch_sizes", Input).value == ""
         assert not setup.query_one("#field-input_tokens").display
         assert app.run_options.workflows == "quick,alike"
-        await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "[x] alike")
+        await pilot.go_to_step(3)
+        await pilot.wait_for_text("[x] alike")
 
 
 def test_the_plan_has_the_lines_of_the_arm_and_the_present_kind_of_device_first() -> None:

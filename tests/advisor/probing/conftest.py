@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import builders
 import pytest
 import sessions
-from worker_scripts import DEADLINES, Clock
+from worker_scripts import DEADLINES, Clock, ScriptedWorkers
 
 from advisor.domain.machine import Cpu
 from advisor.probing.run_config import RunConfig
@@ -18,15 +18,11 @@ from advisor.probing.supervisor import Supervisor
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def supervisor(clock: Clock) -> Iterator[Supervisor]:
-    """A supervisor of scripts, whose clock the test advances."""
+def scripts(tmp_path: pathlib.Path) -> Iterator[ScriptedWorkers]:
+    """Scripts that act as workers, under a supervisor whose clock the test advances."""
+    clock = Clock()
     with Supervisor(DEADLINES, clock=clock) as supervisor:
-        yield supervisor
+        yield ScriptedWorkers(supervisor, tmp_path, clock)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import workers
 from sessions import expect_failure
-from worker_scripts import DEADLINES, WAIT, Clock, messages_until_end, next_message, start
+from worker_scripts import DEADLINES, WAIT, ScriptedWorkers
 
 from advisor.ask import rubric_files
 from advisor.probing import processes
@@ -58,21 +58,17 @@ def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
 
 @pytest.mark.parametrize("end", [HANGS, KILLED, COMPLETED])
 def test_nothing_that_a_worker_started_outlives_it(
-    end: str,
-    supervisor: Supervisor,
-    clock: Clock,
-    tmp_path: pathlib.Path,
-    environment: dict[str, str],
+    scripts: ScriptedWorkers, end: str, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
     children = f"{IN_ITS_GROUP}\n{IN_ITS_OWN_SESSION}\n"
-    worker = start(
-        supervisor, tmp_path, f"{children}enter_phase('import')\n{WAIT}{end}\n", environment
+    worker = scripts.start(
+        f"{children}enter_phase('import')\n{WAIT}{end}\n", environment=environment
     )
-    next_message(supervisor, PhaseStarted)
+    scripts.next_message(PhaseStarted)
     wait_for_marked(tmp_path, 3)
-    supervisor.send(worker, "build")
-    clock.now += 1000 if end == HANGS else 0
-    messages_until_end(supervisor, worker)
+    scripts.supervisor.send(worker, "build")
+    scripts.clock.now += 1000 if end == HANGS else 0
+    scripts.messages_until_end(worker)
     workers.wait_until(lambda: not workers.find_marked(str(tmp_path)), seconds=2.0)
 
 
@@ -87,28 +83,22 @@ def test_sharing_the_session_of_the_advisor_makes_no_worker_process(tmp_path: pa
 def test_leaving_the_supervisor_kills_every_worker(
     tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
+    ready = f"{IN_ITS_OWN_SESSION}\nsend_event('ready')\n{WAIT}"
     with Supervisor(DEADLINES) as supervisor:
+        scripts = ScriptedWorkers(supervisor, tmp_path)
         for name in ("one", "other"):
-            folder = tmp_path / name
-            folder.mkdir()
-            start(
-                supervisor,
-                folder,
-                f"{IN_ITS_OWN_SESSION}\nsend_event('ready')\n{WAIT}",
-                environment,
-                token="build",
-            )
-            next_message(supervisor, Ready)
+            scripts.start(ready, "build", name=name, environment=environment)
+            scripts.next_message(Ready)
         wait_for_marked(tmp_path, 4)
     workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
 
 
-def test_a_worker_may_be_killed_twice(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
-    worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
-    supervisor.kill(worker)
-    supervisor.kill(worker)
+def test_a_worker_may_be_killed_twice(scripts: ScriptedWorkers) -> None:
+    worker = scripts.start("time.sleep(3600)\n")
+    scripts.supervisor.kill(worker)
+    scripts.supervisor.kill(worker)
     assert worker.popen.returncode == -signal.SIGKILL
-    assert list(supervisor.poll(timeout=0.0)) == []
+    assert list(scripts.supervisor.poll(timeout=0.0)) == []
 
 
 # When the advisor is killed

@@ -11,16 +11,7 @@ import time
 
 import pytest
 from sessions import expect_failure
-from worker_scripts import (
-    DEADLINES,
-    SECONDS,
-    VISIT,
-    WAIT,
-    Clock,
-    messages_until_end,
-    next_message,
-    start,
-)
+from worker_scripts import DEADLINES, SECONDS, VISIT, WAIT, ScriptedWorkers
 
 from advisor.domain.errors import NotWritableError
 from advisor.probing import processes, worker_failures, worker_process
@@ -34,17 +25,15 @@ from probes.shape import Shape
 # Messages
 
 
-def test_events_come_in_order_before_the_response(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
+def test_events_come_in_order_before_the_response(scripts: ScriptedWorkers) -> None:
     source = """
 enter_phase('open')
 send_event('engagement', share=1.0, proof='counters', facts={})
 send_event('ready')
 respond()
 """
-    worker = start(supervisor, tmp_path, source, token="build")
-    assert messages_until_end(supervisor, worker) == [
+    worker = scripts.start(source, token="build")
+    assert scripts.messages_until_end(worker) == [
         PhaseStarted(phase="open", shape=None),
         Engagement(share=1.0, proof="counters", facts={}),
         Ready(),
@@ -53,67 +42,61 @@ respond()
 
 
 def test_events_written_while_the_supervisor_reads_come_before_the_response(
-    supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    scripts: ScriptedWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = start(
-        supervisor,
-        tmp_path,
-        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond()\n",
-        token="build",
+    worker = scripts.start(
+        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond()\n", token="build"
     )
-    assert next_message(supervisor, Ready)
+    assert scripts.next_message(Ready)
     read_events = Worker.read_events
 
     def read_slowly(worker: Worker) -> list[Event]:
         events = read_events(worker)
-        supervisor.send(worker, "stop")
+        scripts.supervisor.send(worker, "stop")
         worker.popen.wait()
         return events
 
     with monkeypatch.context() as patched:
         patched.setattr(Worker, "read_events", read_slowly)
-        early = list(supervisor._read_messages(worker))
-    assert [message for _, message in early] + messages_until_end(supervisor, worker) == [
+        early = list(scripts.supervisor._read_messages(worker))
+    assert [message for _, message in early] + scripts.messages_until_end(worker) == [
         PhaseStarted(phase="done", shape=None),
         Outcome(),
     ]
 
 
-def test_an_incomplete_line_is_not_read(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
+def test_an_incomplete_line_is_not_read(scripts: ScriptedWorkers) -> None:
     source = """
 write_events('{"event": "ready"}\\n{"event": "pha')
 sys.stdin.readline()
 write_events('se_started", "phase": "done", "shape": {"batch_size": 1}}\\n')
 respond()
 """
-    worker = start(supervisor, tmp_path, source, token="build")
-    assert next_message(supervisor, Ready)
-    assert list(supervisor.poll(timeout=0.0)) == []
-    supervisor.send(worker, "stop")
-    assert messages_until_end(supervisor, worker) == [
+    worker = scripts.start(source, token="build")
+    assert scripts.next_message(Ready)
+    assert list(scripts.supervisor.poll(timeout=0.0)) == []
+    scripts.supervisor.send(worker, "stop")
+    assert scripts.messages_until_end(worker) == [
         PhaseStarted(phase="done", shape=Shape(1)),
         Outcome(),
     ]
 
 
-def test_sending_a_token_to_a_worker_that_exited_is_no_error(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
-    worker = start(supervisor, tmp_path, "")
+def test_sending_a_token_to_a_worker_that_exited_is_no_error(scripts: ScriptedWorkers) -> None:
+    worker = scripts.start("")
     worker.popen.wait()
-    supervisor.send(worker, "build")
-    expect_failure(next_message(supervisor, Outcome), "crashed")
+    scripts.supervisor.send(worker, "build")
+    expect_failure(scripts.next_message(Outcome), "crashed")
 
 
 # Ends
 
 
 def test_a_worker_that_used_its_processor_time_has_not_only_run_out_of_memory(
-    supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    scripts: ScriptedWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
-    worker = start(supervisor, tmp_path, "os.kill(os.getpid(), signal.SIGKILL)\n")
-    failure = expect_failure(messages_until_end(supervisor, worker)[-1], "crashed")
+    failure = scripts.failure_of("os.kill(os.getpid(), signal.SIGKILL)\n")
     assert "ulimit -t" in failure.reason
 
 
@@ -145,37 +128,32 @@ def test_a_worker_that_used_its_processor_time_has_not_only_run_out_of_memory(
     ],
 )
 def test_a_worker_without_a_valid_response_has_crashed(
+    scripts: ScriptedWorkers,
     source: str,
     signal_name: str | None,
     reason: str,
-    supervisor: Supervisor,
-    tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervisor_module, "EXIT_GRACE_SECONDS", 0.1)
-    worker = start(supervisor, tmp_path, source)
-    (crashed,) = messages_until_end(supervisor, worker)
+    worker = scripts.start(source)
+    (crashed,) = scripts.messages_until_end(worker)
     failure = expect_failure(crashed, "crashed")
     assert reason in failure.reason
     assert (failure.signal, failure.phase) == (signal_name, "start")
 
 
-def test_a_model_that_ends_its_worker_is_refused(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
-    worker = start(supervisor, tmp_path, "enter_phase('open'); os._exit(0)", token="build")
-    entered, last = messages_until_end(supervisor, worker)
+def test_a_model_that_ends_its_worker_is_refused(scripts: ScriptedWorkers) -> None:
+    worker = scripts.start("enter_phase('open'); os._exit(0)", token="build")
+    entered, last = scripts.messages_until_end(worker)
     assert entered == PhaseStarted(phase="open", shape=None), "just before the end"
     assert "os._exit" in (expect_failure(last, "model-refused").fix or "")
 
 
-def test_the_response_is_the_outcome(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
-    worker = start(
-        supervisor,
-        tmp_path,
-        "respond('unsupported', phase='build', reason='no such operator', fix=None)",
+def test_the_response_is_the_outcome(scripts: ScriptedWorkers) -> None:
+    worker = scripts.start(
+        "respond('unsupported', phase='build', reason='no such operator', fix=None)"
     )
-    assert messages_until_end(supervisor, worker) == [
+    assert scripts.messages_until_end(worker) == [
         Outcome(Failure("unsupported", phase="build", reason="no such operator"))
     ]
     assert worker.popen.returncode == 0
@@ -184,7 +162,7 @@ def test_the_response_is_the_outcome(supervisor: Supervisor, tmp_path: pathlib.P
 
 @pytest.mark.parametrize("method", ["mkdir", "write_bytes", "open"])
 def test_a_full_disk_is_a_user_error(
-    method: str, supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    scripts: ScriptedWorkers, method: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -193,7 +171,7 @@ def test_a_full_disk_is_a_user_error(
     monkeypatch.setattr(pathlib.Path, method, refuse)
     monkeypatch.setattr(pathlib.Path, "write_text", lambda *_, **__: None)
     with pytest.raises(NotWritableError, match="No space left on device"):
-        start(supervisor, tmp_path, "")
+        scripts.start("")
 
 
 FAULTHANDLER = """\
@@ -311,23 +289,19 @@ TOKENS = {
 
 
 @pytest.mark.parametrize("phase", SECONDS)
-def test_each_phase_has_its_own_deadline(
-    phase: Phase, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
-) -> None:
+def test_each_phase_has_its_own_deadline(scripts: ScriptedWorkers, phase: Phase) -> None:
     source = "" if phase == "start" else f"enter_phase({phase!r})\n"
-    worker = start(
-        supervisor,
-        tmp_path,
+    worker = scripts.start(
         f"log('last line')\n{source}"
         f"send_event('engagement', share=1.0, proof='', facts={{}})\n{WAIT}",
         token=TOKENS.get(phase, "build"),
     )
-    next_message(supervisor, Engagement)
-    started = clock.now
-    clock.now = started + SECONDS[phase] - 0.001
-    assert list(supervisor.poll(timeout=0.0)) == []
-    clock.now = started + SECONDS[phase]
-    ((timed_out, outcome),) = supervisor.poll()
+    scripts.next_message(Engagement)
+    started = scripts.clock.now
+    scripts.clock.now = started + SECONDS[phase] - 0.001
+    assert list(scripts.supervisor.poll(timeout=0.0)) == []
+    scripts.clock.now = started + SECONDS[phase]
+    ((timed_out, outcome),) = scripts.supervisor.poll()
     assert timed_out is worker
     failure = expect_failure(outcome, "timed-out")
     assert failure.phase == phase
@@ -341,15 +315,15 @@ def test_each_phase_has_its_own_deadline(
     ("token", "phase"), [("build", "open"), ("visit 1 1", "measure"), ("stop", "done")]
 )
 def test_a_token_starts_the_deadline_of_its_phase(
-    token: str, phase: Phase, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+    scripts: ScriptedWorkers, token: str, phase: Phase
 ) -> None:
-    worker = start(supervisor, tmp_path, "time.sleep(3600)\n", token="")
-    clock.now += 5
-    supervisor.send(worker, token)
-    clock.now += SECONDS[phase] - 0.001
-    assert list(supervisor.poll(timeout=0.0)) == []
-    clock.now += 0.001
-    ((_, outcome),) = supervisor.poll()
+    worker = scripts.start("time.sleep(3600)\n", token="")
+    scripts.clock.now += 5
+    scripts.supervisor.send(worker, token)
+    scripts.clock.now += SECONDS[phase] - 0.001
+    assert list(scripts.supervisor.poll(timeout=0.0)) == []
+    scripts.clock.now += 0.001
+    ((_, outcome),) = scripts.supervisor.poll()
     failure = expect_failure(outcome, "timed-out")
     assert failure.phase == phase
 
@@ -364,54 +338,47 @@ def test_a_token_starts_the_deadline_of_its_phase(
     ids=["imported", "ready", "visited"],
 )
 def test_a_worker_that_waits_for_a_token_has_no_deadline(
-    event: str, token: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+    scripts: ScriptedWorkers, event: str, token: str
 ) -> None:
-    worker = start(supervisor, tmp_path, f"{event}\n{WAIT}", token=token)
-    assert len(list(supervisor.poll())) == 1
-    clock.now += 1e9
-    assert list(supervisor.poll(timeout=0.0)) == []
+    worker = scripts.start(f"{event}\n{WAIT}", token=token)
+    assert len(list(scripts.supervisor.poll())) == 1
+    scripts.clock.now += 1e9
+    assert list(scripts.supervisor.poll(timeout=0.0)) == []
     assert worker.popen.poll() is None
 
 
-def test_a_response_in_time_counts_when_it_is_read_late(
-    supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
-) -> None:
-    worker = start(supervisor, tmp_path, "respond()\n")
+def test_a_response_in_time_counts_when_it_is_read_late(scripts: ScriptedWorkers) -> None:
+    worker = scripts.start("respond()\n")
     worker.popen.wait()
-    clock.now += 1e9
-    assert messages_until_end(supervisor, worker) == [Outcome()]
+    scripts.clock.now += 1e9
+    assert scripts.messages_until_end(worker) == [Outcome()]
 
 
-def test_only_the_worker_beyond_its_deadline_is_killed(
-    supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
-) -> None:
-    folders = [tmp_path / name for name in ("late", "idle")]
-    for folder in folders:
-        folder.mkdir()
-    late = start(supervisor, folders[0], "time.sleep(3600)\n")
-    idle = start(supervisor, folders[1], f"send_event('ready')\n{WAIT}", token="build")
-    next_message(supervisor, Ready)
-    clock.now += 1000
-    assert [worker for worker, _ in supervisor.poll()] == [late]
+def test_only_the_worker_beyond_its_deadline_is_killed(scripts: ScriptedWorkers) -> None:
+    late = scripts.start("time.sleep(3600)\n", name="late")
+    idle = scripts.start(f"send_event('ready')\n{WAIT}", token="build", name="idle")
+    scripts.next_message(Ready)
+    scripts.clock.now += 1000
+    assert [worker for worker, _ in scripts.supervisor.poll()] == [late]
     assert idle.popen.poll() is None
 
 
 def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
     with Supervisor({**DEADLINES, "start": 0.1}) as supervisor:
-        worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
-        (outcome,) = messages_until_end(supervisor, worker)
+        scripts = ScriptedWorkers(supervisor, tmp_path)
+        worker = scripts.start("time.sleep(3600)\n")
+        (outcome,) = scripts.messages_until_end(worker)
     expect_failure(outcome, "timed-out")
 
 
 def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
     with Supervisor({**DEADLINES, "import": 3e6}) as supervisor:
-        worker = start(
-            supervisor,
-            tmp_path,
+        scripts = ScriptedWorkers(supervisor, tmp_path)
+        worker = scripts.start(
             "enter_phase('import')\ntime.sleep(0.2)\n"
-            "send_event('engagement', share=1.0, proof='', facts={})",
+            "send_event('engagement', share=1.0, proof='', facts={})"
         )
-        next_message(supervisor, Engagement)
+        scripts.next_message(Engagement)
         assert worker.deadline > time.monotonic() + 2e6
 
 
@@ -428,26 +395,20 @@ def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
 )
 @pytest.mark.parametrize("name", ["events.jsonl", "response.json"])
 def test_a_file_of_another_kind_or_size_is_the_failure_of_its_worker(
-    name: str,
-    mischief: str,
-    supervisor: Supervisor,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    scripts: ScriptedWorkers, name: str, mischief: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "EXIT_GRACE_SECONDS", 0.1)
     log = "os.unlink(directory / 'log'); os.mkfifo(directory / 'log')"
     source = f"file = directory / {name!r}\n{log}\n{mischief}\nnotify()\ntime.sleep(3600)\n"
-    expect_failure(
-        messages_until_end(supervisor, start(supervisor, tmp_path, source))[-1], "crashed"
-    )
+    scripts.failure_of(source)
 
 
 def test_more_events_than_a_run_may_have_are_the_failure_of_their_worker(
-    supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    scripts: ScriptedWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_process, "MAX_RUN_BYTES", 5000)
     source = "while True:\n    send_event('engagement', share=1.0, proof='x' * 1000, facts={})\n"
-    messages = messages_until_end(supervisor, start(supervisor, tmp_path, source))
+    messages = scripts.messages_until_end(scripts.start(source))
     expect_failure(messages[-1], "crashed")
     assert len(messages) < 10
 
@@ -466,19 +427,18 @@ def test_more_events_than_a_run_may_have_are_the_failure_of_their_worker(
     ],
 )
 def test_an_event_that_does_not_belong_to_the_token_is_the_failure_of_its_worker(
-    event: str, supervisor: Supervisor, tmp_path: pathlib.Path
+    scripts: ScriptedWorkers, event: str
 ) -> None:
-    worker = start(supervisor, tmp_path, f"{event}\ntime.sleep(3600)\n", token="build")
-    expect_failure(messages_until_end(supervisor, worker)[-1], "crashed")
+    scripts.failure_of(f"{event}\ntime.sleep(3600)\n", token="build")
 
 
 def test_a_token_that_comes_early_leaves_the_deadline_of_the_present_phase(
-    supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+    scripts: ScriptedWorkers,
 ) -> None:
-    worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
-    supervisor.send(worker, "build")
-    clock.now += SECONDS["start"]
-    ((_, outcome),) = supervisor.poll()
+    worker = scripts.start("time.sleep(3600)\n")
+    scripts.supervisor.send(worker, "build")
+    scripts.clock.now += SECONDS["start"]
+    ((_, outcome),) = scripts.supervisor.poll()
     assert expect_failure(outcome, "timed-out").phase == "start"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import numpy as np
 import pytest
-from lazy import lazy
+from lazy import torch
 
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
@@ -92,8 +92,6 @@ def test_parameters_require_no_gradients(
     assert not any(each.requires_grad for each in names["model"].parameters())
     assert names["model"](*names["inputs"]).shape == (2, 2)
 
-
-torch = lazy("torch")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]  # those of the exporter
 

@@ -21,7 +21,7 @@ import builders
 import numpy as np
 import pytest
 import workers
-from lazy import lazy
+from lazy import torch
 
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
@@ -215,8 +215,6 @@ def test_a_snippet_without_a_mark_has_no_server(snippet: str) -> None:
     with pytest.raises(NoRecipeError):
         compose_server(snippet, 1, None, joins_requests=False)
 
-
-torch = lazy("torch")
 
 INTEGRATION = """\
 import torch

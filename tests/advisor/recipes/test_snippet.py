@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 import workers
-from lazy import lazy
+from lazy import by_request, onnxruntime_cpu, pytorch_eager, torch, transformers
 
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import (
@@ -37,12 +37,6 @@ from advisor.recipes.snippet import (
 )
 from probes.facts import InputFacts
 from probes.workflows import sglang, vllm
-
-torch = lazy("torch")
-transformers = lazy("transformers")
-by_request = lazy("probes.subjects.by_request")
-onnxruntime_cpu = lazy("probes.workflows.onnxruntime_cpu")
-pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 INTEGRATION = """\
 import onnxruntime
@@ -461,7 +455,7 @@ def run_snippet(text: str, module_name: str = "snippet") -> dict[str, Any]:
 def test_the_recipe_of_a_file_loads_nested_inputs(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Nested(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Nested(torch.nn.Module):
         def forward(self, x: dict[str, Any], *, scale: Any) -> Any:
             return x["a"] * scale
 

@@ -6,14 +6,10 @@ import pathlib
 from typing import Any
 
 import pytest
-from lazy import lazy
+from lazy import by_request, onnx_export, torch
 from reference_cases import Factories
 
 from probes.runtime import failures
-
-torch = lazy("torch")
-onnx_export = lazy("probes.stacks.onnx_export")
-by_request = lazy("probes.subjects.by_request")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]  # those of the exporter
 

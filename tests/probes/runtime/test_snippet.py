@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import lazy
+from lazy import torch
 
 from advisor.ask import rubric_files
 from advisor.probing.run_config import accuracy_thresholds
 from probes.runtime import snippet
 
-torch = lazy("torch")
 ACCURACY = accuracy_thresholds(rubric_files.read_shipped().accuracy)
 RULES = workers.rules("float32")
 VALUES: Any = np.arange(6.0, dtype="float32").reshape(2, 3)

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 import workers
-from lazy import lazy
+from lazy import (
+    call_inputs,
+    factory,
+    loaded_model,
+    onnx_export,
+    onnxruntime_cpu,
+    torch,
+    torch_subject,
+)
 
 from probes.adapter import UnsupportedError
-
-torch = lazy("torch")
-free_dimensions = lazy("probes.stacks.onnx_export")
-call_inputs = lazy("probes.subjects.call_inputs")
-factory = lazy("probes.subjects.factory")
-loaded_model = lazy("probes.subjects.loaded_model")
-torch_subject = lazy("probes.subjects.torch_subject")
-onnxruntime_cpu = lazy("probes.workflows.onnxruntime_cpu")
 
 # A warning of a stack is no error of ours.
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
@@ -47,7 +47,7 @@ def assert_served(
             (found,) = program.collect(program(program.feed(inputs)))
         else:
             tensors = subject.tensors(subject.inputs(1, 0))
-            exported = free_dimensions.export_every(subject, tensors)
+            exported = onnx_export.export_every(subject, tensors)
             found = exported.module()(*subject.tensors(inputs)).numpy()
         (expected,) = subject.run(inputs)
     assert found.shape == shape
@@ -58,7 +58,7 @@ def assert_served(
 def test_keyword_inputs_get_a_free_batch_and_length(
     with_onnx: bool, tmp_path: pathlib.Path
 ) -> None:
-    class Weighted(torch.nn.Module):  # type: ignore[name-defined]
+    class Weighted(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.table = torch.nn.Embedding(50, 8)
@@ -78,7 +78,7 @@ def test_keyword_inputs_get_a_free_batch_and_length(
 
 
 def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Path) -> None:
-    class Speech(torch.nn.Module):  # type: ignore[name-defined]
+    class Speech(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Conv1d(4, 8, 3, stride=2, padding=1)
@@ -96,7 +96,7 @@ def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Pa
 
 
 def test_a_batch_that_the_code_fixes_is_not_free(tmp_path: pathlib.Path) -> None:
-    class Pairs(torch.nn.Module):  # type: ignore[name-defined]
+    class Pairs(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             return x.reshape(2, -1).sum(1)
 
@@ -104,7 +104,7 @@ def test_a_batch_that_the_code_fixes_is_not_free(tmp_path: pathlib.Path) -> None
     request = make_request(tmp_path, batch_sizes=[2])
     subject = subject_of(Pairs(), factory.arguments_like(examples, [2]), request)
     with pytest.raises(UnsupportedError, match="2 rows"):
-        free_dimensions.export_every(subject, examples)
+        onnx_export.export_every(subject, examples)
 
 
 @pytest.mark.parametrize("shapes", [[(3, 2), (5,)], [()]], ids=["ragged", "scalar"])
@@ -115,7 +115,7 @@ def test_a_model_without_a_batch_is_not_exported(
     arguments = factory.arguments_like(examples, [1])
     subject = subject_of(torch.nn.Identity(), arguments, make_request(tmp_path))
     with pytest.raises(UnsupportedError, match="no common first dimension"):
-        free_dimensions.export_every(subject, examples)
+        onnx_export.export_every(subject, examples)
 
 
 @pytest.mark.parametrize("categories", [0, 1, 3])
@@ -123,7 +123,7 @@ def test_a_model_without_a_batch_is_not_exported(
 def test_inputs_after_named_ones_get_a_free_batch(
     with_onnx: bool, categories: int, tmp_path: pathlib.Path
 ) -> None:
-    class Recommender(torch.nn.Module):  # type: ignore[name-defined]
+    class Recommender(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.linear = torch.nn.Linear(4, 2)

@@ -8,18 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import lazy
+from lazy import by_request, onnx_export, onnxruntime_quantisation, onnxruntime_session, torch
 from onnx_texts import write_onnx
 from reference_cases import Factories
 
 from probes.adapter import UnsupportedError
 from probes.runtime.failures import classify
-
-torch = lazy("torch")
-onnx_export = lazy("probes.stacks.onnx_export")
-onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
-by_request = lazy("probes.subjects.by_request")
-
 
 COMPLEX = """
 import torch
@@ -63,7 +57,7 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
 # PyTorch's exporter uses classes that it has deprecated.
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathlib.Path) -> None:
-    class PartlyBfloat16(torch.nn.Module):  # type: ignore[name-defined]
+    class PartlyBfloat16(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(8, 8).bfloat16()
@@ -83,10 +77,6 @@ def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathli
     assert found.status == "unsupported"
     assert "bfloat16" in found.reason
     assert "--dtype float32" in (found.fix or "")
-
-
-onnx = lazy("onnx")
-onnxruntime_quantisation = lazy("probes.stacks.onnxruntime_quantisation")
 
 
 @pytest.mark.stack

@@ -7,17 +7,11 @@ import pathlib
 from typing import Any
 
 import pytest
-from lazy import lazy
+from lazy import adjustments, factory, pytorch, pytorch_eager, torch
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
 from probes.facts import TRAINING_MODE
-
-torch = lazy("torch")
-adjustments = lazy("probes.subjects.adjustments")
-factory = lazy("probes.subjects.factory")
-pytorch = lazy("probes.stacks.pytorch")
-pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
 

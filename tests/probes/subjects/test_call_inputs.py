@@ -10,14 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from lazy import lazy
+from lazy import call_inputs, factory, row_parts, torch
 from reference_cases import Factories
 
 from probes.adapter import ModelError
-
-torch = lazy("torch")
-call_inputs = lazy("probes.subjects.call_inputs")
-factory = lazy("probes.subjects.factory")
 
 pytestmark = pytest.mark.stack
 
@@ -168,9 +164,6 @@ def test_fixed_values_are_the_rows_of_the_example() -> None:
     drawn = draw_like(example, fixed=True)
     assert (drawn[:3] == example.float().numpy()).all()
     assert (drawn[3:6] == drawn[:3]).all()
-
-
-row_parts = lazy("probes.subjects.row_parts")
 
 
 ROWS = 7

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from lazy import lazy
+from lazy import by_request, pytorch_eager, torch
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
@@ -15,11 +15,6 @@ from probes.runtime import flexibility
 from probes.runtime import reference as runtime
 from probes.runtime.cells import Job
 from probes.shape import Shape
-
-torch = lazy("torch")
-by_request = lazy("probes.subjects.by_request")
-torch_subject = lazy("probes.subjects.torch_subject")
-pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
 

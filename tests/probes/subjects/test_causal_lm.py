@@ -10,15 +10,11 @@ from typing import Any
 
 import pytest
 import workers
-from lazy import lazy
+from lazy import causal_lm, lazy, pytorch_eager, torch, transformers_generate
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
 
-torch = lazy("torch")
-causal_lm = lazy("probes.subjects.causal_lm")
-transformers_generate = lazy("probes.subjects.transformers_generate")
-pytorch_eager = lazy("probes.workflows.pytorch_eager")
 workflow = lazy("probes.workflows.torch_compile_inductor_static_cache")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import reference_cases
 import workers
-from lazy import lazy
+from lazy import equal_keys, torch
 
 from probes.adapter import ModelError
 from probes.checking import correctness
@@ -22,9 +22,6 @@ from probes.checks import Checked
 from probes.runtime import cells
 from probes.runtime.failures import FailureError
 from probes.shape import Shape
-
-torch = lazy("torch")
-equal_keys = lazy("probes.subjects.equal_keys")
 
 pytestmark = pytest.mark.stack
 

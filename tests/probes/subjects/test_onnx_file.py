@@ -10,16 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import lazy
+from lazy import by_request, onnx, onnx_file, onnx_inputs, torch
 from onnx_texts import model_of, write_onnx
 
 from probes import protocol
 from probes.adapter import ModelError
 from probes.shape import Shape
-
-onnx = lazy("onnx")
-onnx_file = lazy("probes.subjects.onnx_file")
-onnx_inputs = lazy("probes.subjects.onnx_inputs")
 
 pytestmark = pytest.mark.stack
 
@@ -247,10 +243,6 @@ def test_a_file_that_cannot_be_loaded_is_refused_with_a_fix(
     assert "onnx.checker" in refused.value.fix
 
 
-torch = lazy("torch")
-by_request = lazy("probes.subjects.by_request")
-
-
 def request_for(exported_file: pathlib.Path, batch_size: int) -> protocol.Request:
     subject = {"kind": "exported", "name": str(exported_file)}
     return workers.subject_request(
@@ -275,7 +267,7 @@ def exported_file(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
 def test_nested_inputs_are_taken(exported_file: pathlib.Path) -> None:
-    class Nested(torch.nn.Module):  # type: ignore[name-defined]
+    class Nested(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(8, 4)
@@ -317,7 +309,7 @@ def test_given_inputs_replace_those_of_a_file(exported_file: pathlib.Path) -> No
 def test_inputs_without_a_batch_have_batch_size_one(
     batch_size: int, exported_file: pathlib.Path
 ) -> None:
-    class Edges(torch.nn.Module):  # type: ignore[name-defined]
+    class Edges(torch.nn.Module):
         def forward(self, x: Any, edges: Any) -> Any:
             return x[edges[0]] - x[edges[1]]
 

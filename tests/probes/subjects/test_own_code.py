@@ -6,15 +6,10 @@ import pathlib
 
 import pytest
 import workers
-from lazy import lazy
+from lazy import by_request, causal_lm, torch, transformers_generate
 
 from probes import protocol
 from probes.adapter import ModelError
-
-torch = lazy("torch")
-by_request = lazy("probes.subjects.by_request")
-causal_lm = lazy("probes.subjects.causal_lm")
-transformers_generate = lazy("probes.subjects.transformers_generate")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 

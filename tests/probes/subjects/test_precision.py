@@ -8,18 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import lazy
+from lazy import factory, higher_precision, outputs, torch
 from reference_cases import MODEL, Factories
 
 from probes.checking import correctness
 from probes.shape import Shape
 
 pytestmark = pytest.mark.stack
-
-torch = lazy("torch")
-factory = lazy("probes.subjects.factory")
-outputs = lazy("probes.subjects.outputs")
-higher_precision = lazy("probes.subjects.higher_precision")
 
 
 def with_complex_weight() -> Any:

@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 import workers
 from forks import ForkServer
-from lazy import lazy
+from lazy import by_request, torch, transformers
 from reference_cases import Factories
 
 from probes.adapter import ModelError
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import CheckpointInfo, EngineSubject
-
-torch = lazy("torch")
-by_request = lazy("probes.subjects.by_request")
-transformers = lazy("transformers")
 
 SUBJECT = {"kind": "synthetic", "block": "ffn", "hidden": 8, "intermediate": 16, "layers": 1}
 OPEN_TWICE = """

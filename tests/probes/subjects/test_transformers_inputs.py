@@ -9,15 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import lazy
+from lazy import by_request, onnxruntime_cpu, torch
 from workers import LLAMA, PATCHES, TEXT, TINY
 
 from probes import protocol
 from probes.adapter import ModelError
-
-torch = lazy("torch")
-by_request = lazy("probes.subjects.by_request")
-onnxruntime_cpu = lazy("probes.workflows.onnxruntime_cpu")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 

@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lazy import lazy
+from lazy import by_request, factory, torch
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
 from probes.shape import Shape
-
-torch = lazy("torch")
-factory = lazy("probes.subjects.factory")
-by_request = lazy("probes.subjects.by_request")
-pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
 

@@ -11,14 +11,12 @@ from unittest import mock
 import pytest
 import workers
 from engine_requests import shipped_engine_memory
-from lazy import lazy
+from lazy import torch
 
 from probes.protocol import Request
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import CheckpointInfo, EngineSubject
 from probes.workflows import vllm
-
-torch = lazy("torch")
 
 #: Bytes of one token of one sequence in the cache, as of a model of 8 billion parameters.
 TOKEN_BYTES = 131_072
