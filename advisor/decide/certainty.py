@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.decide.grades import BAND_STARTS, grade_of, grades_at, interpolate, rounded
+from advisor.decide.grades import BAND_STARTS, grade_of, grades_at, rounded
 from advisor.decide.intervals import Array
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
 from advisor.domain.question import Question
@@ -28,6 +28,8 @@ MOSTLY = 0.5
 DIGITS = 4
 #: Numbers of further repetitions of which the least that is enough is named.
 REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
+#: Steps that halve an interval of gains, and the most that a gain is looked for.
+HALVINGS, MOST_GAIN = 40, 1000.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +84,7 @@ class Contest:
                 fixed_part += shares[criterion.id] * fixed
                 continue
             limits = np.where([rating.fact != SPEEDUP for rating in ratings], fixed, np.inf)
-            grades = grades_at(rule, logs if rule.between == "log" else np.exp(logs))
-            moving_part += shares[criterion.id] * np.minimum(grades, limits)
+            moving_part += shares[criterion.id] * np.minimum(_grades(rule, logs), limits)
         scores = fixed_part + moving_part
         lost: Array = scores.max(axis=1, keepdims=True) - scores
         return lost
@@ -158,16 +159,21 @@ class Contest:
         weight, rule = self.question.priorities.shares()[PERFORMANCE], self._speed_rule
         if weight <= 0 or rule is None or self.advised.ratings[PERFORMANCE].fact != SPEEDUP:
             return None
-        figures = np.array([math.log(figure) for figure, _ in rule.knots])
-        heights = np.array([grade for _, grade in rule.knots])
-        found = []
+        most = min(self._most_gain(self.candidates), MOST_GAIN) + 10**-DIGITS
+        gains = []
         for exact, lost in own.items():
             logs = self.log_speedups([self.advised], exact=exact)[:, 0]
-            grades = interpolate(logs, figures, heights) + lost / weight
-            factors = np.exp(interpolate(grades, heights, figures) - logs)
-            found.append(_quantile(factors, self.rubric.decision.certain))
-        lost = round(max(found) - 1, DIGITS)
-        return None if 1 + lost > self._most_gain(self.candidates) + 10**-DIGITS else lost
+            needed = _grades(rule, logs) + lost / weight
+            # The least gain with which the grade is reached lies between these two. A grade that
+            # no gain reaches leaves the larger one at a gain that no rival has.
+            low, high = np.zeros_like(logs), np.full_like(logs, math.log1p(most))
+            for _ in range(HALVINGS):
+                middle = (low + high) / 2
+                is_enough = _grades(rule, logs + middle) >= needed
+                low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+            gains.append(_quantile(np.expm1(high), self.rubric.decision.certain))
+        lost_speed = round(max(gains), DIGITS)
+        return None if 1 + lost_speed > most else lost_speed
 
     def _most_gain(self, rivals: Sequence[ScoredArm]) -> float:
         """Return how many times as fast as the advised arm a rival is by their intervals."""
@@ -292,6 +298,12 @@ def _share_and_quantile(own: Collection[Array], rule: DecisionRule) -> tuple[flo
     """Return in which share of the draws nothing is lost, and the loss that few draws exceed."""
     share = min(float((lost <= rule.near).mean()) for lost in own)
     return share, max(_quantile(lost, rule.certain) for lost in own)
+
+
+def _grades(rule: GradeRule, log_speedups: Array) -> Array:
+    import numpy as np
+
+    return grades_at(rule, log_speedups if rule.between == "log" else np.exp(log_speedups))
 
 
 def _quantile(values: Array, share: float) -> float:

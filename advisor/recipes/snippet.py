@@ -256,15 +256,20 @@ def _names_made(statement: ast.stmt) -> set[str]:
             return {name}
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             return {(each.asname or each.name).partition(".")[0] for each in names}
+        case _ if "os.environ" in ast.unparse(statement):
+            # A later statement may read the variable, which no name shows.
+            return set()
         case ast.Assign(targets=targets):
             parts = [node for target in targets for node in ast.walk(target)]
             return {node.id for node in parts if isinstance(node, ast.Name)}
         case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):
             return _root(method)
         case ast.For(iter=each, body=body):
-            return _root(each).union(*map(_names_made, body))
+            made = [_root(each), *map(_names_made, body)]
+            return set[str]().union(*made) if all(made) else set()
         case ast.If(body=body, orelse=orelse):
-            return set[str]().union(*map(_names_made, (*body, *orelse)))
+            made = [*map(_names_made, (*body, *orelse))]
+            return set[str]().union(*made) if all(made) else set()
         case _:
             return set()
 

@@ -26,6 +26,7 @@ from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Cell, Interval, Measurement, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Results, ScoredArm, StoppedBuild
+from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Environment, Workflow
 from probes.shape import Shape
 
@@ -43,12 +44,14 @@ def assess(
     priorities: Priorities | None = None,
     *workflows: Workflow,
     seed: int = 0,
+    rubric: Rubric | None = None,
     **allowed: Any,
 ) -> tuple[ScoredArm, Decision]:
     """Assess the arms of these workflows, and of ordinary ones."""
     names = {entry.workflow for entry in found.measurements} - {BASELINE}
     others = names - {workflow.id for workflow in workflows}
     known = builders.catalogue(*workflows, *map(builders.workflow, sorted(others)))
+    known = replace(known, rubric=rubric or known.rubric)
     weights = priorities or builders.priorities()
     question = builders.question(priorities=weights, seed=seed)
     scored = scoring.score_arms(found, question, known)
@@ -110,6 +113,18 @@ def test_the_lost_speed_is_the_gain_that_makes_up_for_the_lost_score() -> None:
     assert advised.arm == "one"
     _, without = assess(results(measured("one", 2.0)), builders.priorities(0, 50, 50))
     assert without.lost_speed is None
+
+
+@pytest.mark.parametrize(("between", "lost"), [("log", 0.248), ("linear", 0.248), ("step", 0.0)])
+def test_the_lost_speed_follows_the_rule_of_the_rubric(between: str, lost: float) -> None:
+    """Where the arms differ in speed alone it is a rival's lead, whatever a lead is worth."""
+    rubric = builders.shipped_catalogue().rubric
+    performance, *others = rubric.criteria
+    rule = replace(performance.grades[0], between=between, knots=((1.0, 1.0), (3.0, 3.0)))
+    own = replace(rubric, criteria=(replace(performance, grades=(rule,)), *others))
+    both = results(measured("one", 5.0, spread=0.3), measured("two", 5.0))
+    _, found = assess(both, rubric=own)
+    assert found.lost_speed == pytest.approx(lost, abs=0.001)
 
 
 def test_no_more_speed_can_be_lost_than_the_intervals_allow() -> None:

@@ -245,6 +245,8 @@ CACHE = StartLines(start=f"warm('f')\n{INTEGRATION}", saves="keep('f')\n")
         ("import a\na.seed(0)\noutput = a.random()\n", None),
         ("with a:\n    b = 1\noutput = 2\n", None),
         ("x = 1\nprint(x)\noutput = 2\n", None),
+        ('import os\nos.environ["A"] = "1"\noutput = 2\n', None),
+        ("if 1:\n    b = 1\n    print(2)\noutput = 2\n", None),
     ],
 )
 def test_what_no_later_statement_reads_is_left_out(script: str, kept: str | None) -> None:
