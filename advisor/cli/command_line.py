@@ -52,21 +52,15 @@ def program() -> TyperGroup:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    for name in ("stdin", "stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the caller; no other file may get its number
-            setattr(
-                sys,
-                name,
-                os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w"),
-            )
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     args = list(sys.argv[1:] if arguments is None else arguments)
     if COMPLETION_VARIABLE in os.environ:
         _run(args)
     if not args and not recommendations.is_terminal(os.environ):
-        print_text(
-            program().get_help(program().make_context("p3-advisor", [], resilient_parsing=True)),
-            err=True,
-        )
+        context = program().make_context("p3-advisor", [], resilient_parsing=True)
+        print_text(program().get_help(context), err=True)
         sys.exit(2)
     if any(word in DATA_FLAGS for word in args[:2]):
         args = move_behind_command(args, program())

@@ -25,7 +25,7 @@ from advisor.decide.diagnosis import (
 )
 from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
 from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
-from advisor.decide.rounds import counted_visits, last_ready_process, visits_by_round
+from advisor.decide.rounds import LogSpeedups, counted_visits, last_ready_process, visits_by_round
 from advisor.decide.undisturbed import summarise_undisturbed
 from advisor.domain.measurement import (
     CallDiagnosis,
@@ -46,34 +46,30 @@ from probes.shape import Shape
 
 TERA = 1e12
 
-#: By shape, one series of paired log speed-ups over the baseline for each process; the
-#: process of the race is the first.
-Series = Mapping[Shape, Sequence[Sequence[float]]]
-
 
 def summarise_arm(
     state: RunState,
     planned: Arm,
-    series: Series,
+    log_speedups: LogSpeedups,
     peaks: Peaks | None,
     question: Question,
     speedup: Interval | None = None,
 ) -> Measurement:
-    """`speedup` is that of an arm without a series, such as a server."""
+    """`speedup` is that of an arm that was not in a race, such as a server."""
     dtype, weights = question.dtype, question.shape_weights
     processes = [process for process in state.processes[planned.id] if process.ready]
     main = state.raced_process(planned.id)
     assert main is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
     imported = main.imported
     if speedup is None:
-        speedup = _overall_log_speedup(series, weights).ratio
+        speedup = _overall_log_speedup(log_speedups, weights).ratio
     new_shapes = compare_with_baseline(state, planned, results_of(main), speedup)
     cells = tuple(
         msgspec.structs.replace(
-            _summarise_cell(state, planned, main, shape, series[shape], peaks, dtype),
+            _summarise_cell(state, planned, main, shape, log_speedups[shape], peaks, dtype),
             weight=weights.get(shape, 1.0),
         )
-        for shape in series
+        for shape in log_speedups
     )
     return Measurement(
         arm=planned.id,
@@ -119,12 +115,12 @@ def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
     )
 
 
-def _overall_log_speedup(series: Series, weights: Mapping[Shape, float]) -> Estimate:
+def _overall_log_speedup(log_speedups: LogSpeedups, weights: Mapping[Shape, float]) -> Estimate:
     """Return the mean over the shapes and over the processes that have all of them."""
-    processes = min(len(each) for each in series.values())
+    processes = min(map(len, log_speedups.values()))
     samples = [
         (each[number], weights.get(shape, 1.0))
-        for shape, each in series.items()
+        for shape, each in log_speedups.items()
         for number in range(processes)
     ]
     return mean_of_samples([sample for sample, _ in samples], [weight for _, weight in samples])
@@ -135,13 +131,13 @@ def _summarise_cell(
     planned: Arm,
     raced: ProcessState,
     shape: Shape,
-    series: Sequence[Sequence[float]],
+    log_speedups: Sequence[Sequence[float]],
     peaks: Peaks | None,
     dtype: str,
 ) -> Cell:
     timed = [visit for _, visit in counted_visits(state, planned.id, shape)]
     baseline = state.plan.baseline.id
-    speedup = mean_of_samples(series).ratio
+    speedup = mean_of_samples(log_speedups).ratio
     baseline_visits = [visit for _, visit in counted_visits(state, baseline, shape)]
     visits = correct_drift(timed, baseline_visits, speedup.value)
     low, high = typical_interval([statistics.median(visit.seconds) for visit in visits])
@@ -164,11 +160,11 @@ def _summarise_cell(
         ),
         speedup=speedup,
         tflops=flops / seconds.median / TERA if flops else None,
-        processes=len(series),
+        processes=len(log_speedups),
         undisturbed=summarise_undisturbed(state, baseline, planned.id, shape)
         if planned.id != baseline
         else None,
-        shift=math.expm1(-find_shift(series[0], math.log1p(EQUIVALENCE_MARGIN))),
+        shift=math.expm1(-find_shift(log_speedups[0], math.log1p(EQUIVALENCE_MARGIN))),
         kept_bytes=built.kept_bytes if built else None,
         percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
         generation=summarise_generation(visits, raced, workload_of(state, shape), peaks, dtype),

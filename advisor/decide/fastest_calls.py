@@ -42,36 +42,35 @@ def reconcile(
     fastest calls as well. `margin` is the share by which typical and fastest calls may differ on a
     quiet machine.
     """
-    shapes = {cell.shape for measured in measurements for cell in measured.cells}
     baseline = state.plan.baseline.id
-    threads = next((_threads(each.settings) for each in measurements if each.arm == baseline), 1)
     equal = [each.id for each in state.plan.arms if baseline in {each.id, each.duplicate_of}]
-    references = {
-        shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
-    }
-    factors = {
-        cell.shape: (fastest_call(references[cell.shape]) or cell.seconds.median)
-        / cell.seconds.median
-        for measured in measurements
-        for cell in measured.cells
-        if measured.arm == baseline and _is_disturbed(state, equal, cell.shape)
-    }
+    shapes = {cell.shape for measured in measurements for cell in measured.cells}
+    references = {shape: _calls(state, shape, *equal) for shape in shapes}
     leaders = {shape: _fastest_arm(state, measurements, baseline, shape) for shape in shapes}
+    threads, factors = 1, dict[Shape, float]()
     for measured in measurements:
         if measured.arm == baseline:
-            yield msgspec.structs.replace(measured, cells=_scaled(measured.cells, factors))
-            continue
-        cells = []
-        for cell in measured.cells:
-            shape, theirs, share = cell.shape, references[cell.shape], None
-            if _is_disturbed(state, (*equal, measured.arm), shape):
-                share = least_share(theirs, _waited(state, equal, shape), threads)
-            missed = _missed_factor(state, measured.arm, leaders[shape], shape)
-            found = _ratio_of_fastest(_calls(state, measured.arm, shape), theirs, margin)
-            cells.append(_reconcile(cell, found, margin, missed, share) if found else cell)
-        scaled = _scaled(cells, factors)
-        is_changed = any(cell.fastest_calls for cell in scaled)
+            threads = _threads(measured.settings)
+            for cell in measured.cells:
+                fastest = fastest_call(references[cell.shape])
+                if fastest is not None and _is_disturbed(state, equal, cell.shape):
+                    factors[cell.shape] = fastest / cell.seconds.median
+
+    def compare(arm: str, cell: Cell) -> Cell:
+        shape, theirs, share = cell.shape, references[cell.shape], None
+        if _is_disturbed(state, (*equal, arm), shape):
+            share = least_share(theirs, _waited(state, equal, shape), threads)
+        found = _ratio_of_fastest(_calls(state, shape, arm), theirs, margin)
+        missed = _missed_factor(state, arm, leaders[shape], shape)
+        return _reconcile(cell, found, margin, missed, share) if found else cell
+
+    for measured in measurements:
+        cells = measured.cells
+        if measured.arm != baseline:
+            cells = tuple(compare(measured.arm, cell) for cell in cells)
+        scaled = tuple(_with_seconds(cell, factors.get(cell.shape, 1.0)) for cell in cells)
         changed = msgspec.structs.replace(measured, cells=scaled)
+        is_changed = any(cell.fastest_calls for cell in cells)
         yield _with_overall_speedup(changed) if is_changed else changed
 
 
@@ -80,8 +79,8 @@ def _threads(settings: Mapping[str, str]) -> int:
     return max(int(text), 1) if text.isdecimal() and len(text) < MOST_DIGITS else 1
 
 
-def _calls(state: RunState, arm: str, shape: Shape) -> Calls:
-    return [visit.seconds for _, visit in counted_visits(state, arm, shape)]
+def _calls(state: RunState, shape: Shape, *arms: str) -> Calls:
+    return [visit.seconds for arm in arms for _, visit in counted_visits(state, arm, shape)]
 
 
 def _fastest_arm(
@@ -89,7 +88,7 @@ def _fastest_arm(
 ) -> str:
     """Return the arm with the fastest call; the baseline where no other arm has enough calls."""
     fastest = {
-        measured.arm: fastest_call(_calls(state, measured.arm, shape))
+        measured.arm: fastest_call(_calls(state, shape, measured.arm))
         for measured in measurements
         if measured.arm != baseline
     }
@@ -110,10 +109,6 @@ def _missed_factor(state: RunState, arm: str, leader: str, shape: Shape) -> floa
     shared = [visit.seconds for repeat, visit in led if (repeat, visit.round) in rounds]
     seen, best = fastest_call(shared), fastest_call([visit.seconds for _, visit in led])
     return max(seen / best, 1.0) if seen is not None and best is not None else 1.0
-
-
-def _scaled(cells: Sequence[Cell], factors: Mapping[Shape, float]) -> tuple[Cell, ...]:
-    return tuple(_with_seconds(cell, factors.get(cell.shape, 1.0)) for cell in cells)
 
 
 def _with_seconds(cell: Cell, factor: float) -> Cell:

@@ -28,16 +28,14 @@ from advisor.decide.intervals import (
     variance_of_trimmed_mean,
     weighted_mean,
 )
+from advisor.decide.rounds import LogSpeedups
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement
 from probes.shape import Shape
 
-#: Log speed-ups over the baseline by arm, shape and process, in the order of the rounds.
-SeriesByArm = Mapping[str, Mapping[Shape, Sequence[Sequence[float]]]]
-
 
 def estimate_process_variances(
-    series: SeriesByArm, duplicate: str, prior: NoisePrior
+    log_speedups: Mapping[str, LogSpeedups], duplicate: str, prior: NoisePrior
 ) -> dict[str, dict[Shape, Variance]]:
     """Return the variance of the log ratio of two equal processes by arm and shape.
 
@@ -47,11 +45,11 @@ def estimate_process_variances(
     """
     differences = {
         (arm, shape): _process_differences(processes, is_duplicate=arm == duplicate)
-        for arm, shapes in series.items()
+        for arm, shapes in log_speedups.items()
         for shape, processes in shapes.items()
     }
     prior_variance = 2 * prior.process_deviation**2
-    variances: dict[str, dict[Shape, Variance]] = {arm: {} for arm in series}
+    variances: dict[str, dict[Shape, Variance]] = {arm: {} for arm in log_speedups}
     for (arm, shape), own_differences in differences.items():
         found = [
             each
@@ -60,7 +58,7 @@ def estimate_process_variances(
             for each in all_
         ]
         common = process_variance(found, prior_variance, prior.weight)
-        usable = [rounds for rounds in series[arm][shape] if len(rounds) > 1]
+        usable = [rounds for rounds in log_speedups[arm][shape] if len(rounds) > 1]
         if len(usable) >= MIN_PROCESSES:
             variances[arm][shape] = Variance(pooled_variance(usable, common), len(usable))
             continue
@@ -138,7 +136,7 @@ def widen(speedup: Interval, floor: float) -> Interval:
 def variance_between(processes: Sequence[Sequence[float]]) -> float:
     """Return the variance of log differences between processes, never below 0.
 
-    Each process is a series of log differences by round. The unbiased estimate is the variance of
+    Each process has a log difference by round. The unbiased estimate is the variance of
     the processes' means less the share of it that the rounds within the processes cause.
     """
     within = statistics.fmean(variance_of_trimmed_mean(rounds) for rounds in processes)

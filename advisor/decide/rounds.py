@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from advisor.decide.intervals import trimmed_mean
 from advisor.domain.errors import NotWritableError, UserError, error_of
@@ -16,6 +16,10 @@ from advisor.domain.text import write_duration
 from probes.events import Visited
 from probes.outcome import Failure
 from probes.shape import Shape
+
+#: Log speed-ups of an arm over the baseline by shape, process and round; the process of the race
+#: is the first.
+LogSpeedups = Mapping[Shape, Sequence[Sequence[float]]]
 
 
 def log_median_seconds(visit: Visited) -> float:

@@ -8,13 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.arms import Series, count_visits, summarise_arm
+from advisor.decide.arms import count_visits, summarise_arm
 from advisor.decide.diagnosis import device_peaks, read_inputs
 from advisor.decide.drift import bound_by_speedups
 from advisor.decide.fastest_calls import reconcile
 from advisor.decide.intervals import TAIL, paired_interval, trimmed_mean
 from advisor.decide.process_variance import estimate_process_variances, widen_by_variances
-from advisor.decide.rounds import is_valid, paired_log_speedups, race_log_speedups, visits_by_round
+from advisor.decide.rounds import (
+    LogSpeedups,
+    is_valid,
+    paired_log_speedups,
+    race_log_speedups,
+    visits_by_round,
+)
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
@@ -36,26 +42,19 @@ def summarise(
 ) -> Results:
     """Summarise every valid arm; changes of less than `EQUIVALENCE_MARGIN` are ignored."""
     plan, baseline = state.plan, state.plan.baseline.id
-    series = {
-        each.id: _series_by_shape(state, races, baseline, each.id)
+    log_speedups = {
+        each.id: _log_speedups(state, races, baseline, each.id)
         for each in plan.arms
         if is_valid(state, each.id)
     }
-    raced = {
-        arm: {shape: tuple(each[0]) for shape, each in shapes.items()}
-        for arm, shapes in series.items()
-    }
-    equal = series.get(plan.duplicate, {})
-    noise_floors = {shape: _noise_floor(equal.get(shape, ())) for shape in races}
+    of_duplicate = log_speedups.get(plan.duplicate, {})
+    noise_floors = {shape: _noise_floor(of_duplicate.get(shape, ())) for shape in races}
     peaks = device_peaks(state, question.dtype)
-    measurements = _measure_arms(state, series, peaks, question, noise) if races else []
+    measurements = _measure_arms(state, log_speedups, peaks, question, noise) if races else []
     own = next((each for each in measurements if each.arm == baseline), None)
-    repeated = [len(each) for shapes in series.values() for each in shapes.values()]
-    # Processes of the duplicate with two rounds or more, at every shape.
-    duplicates = [
-        sum(len(rounds) > 1 for rounds in processes)
-        for processes in series.get(plan.duplicate, {}).values()
-    ]
+    processes = [len(each) for shapes in log_speedups.values() for each in shapes.values()]
+    # Those of the duplicate with two rounds or more, at every shape.
+    duplicates = [sum(len(rounds) > 1 for rounds in each) for each in of_duplicate.values()]
     return Results(
         baseline=baseline,
         measurements=tuple(bound_by_speedups(each, own) for each in measurements),
@@ -63,18 +62,12 @@ def summarise(
             msgspec.structs.replace(race, noise_floor=noise_floors[shape])
             for shape, race in sorted(races.items())
         ),
-        noise_floor=max(
-            (floor for floor in noise_floors.values() if floor is not None), default=None
-        ),
+        noise_floor=max((each for each in noise_floors.values() if each is not None), default=None),
         duplicates=min(duplicates, default=0),
         visits=count_visits([process for each in state.processes.values() for process in each]),
-        sustained=_check_sustained(
-            state,
-            raced,
-            {shape: max(EQUIVALENCE_MARGIN, each or 0.0) for shape, each in noise_floors.items()},
-        ),
+        sustained=_check_sustained(state, log_speedups, noise_floors),
         peaks=peaks,
-        repeats=max(repeated, default=1) - 1,
+        repeats=max(processes, default=1) - 1,
         stopped_builds=tuple(_stopped_builds(state)),
         inputs=read_inputs(state),
     )
@@ -82,7 +75,7 @@ def summarise(
 
 def _measure_arms(
     state: RunState,
-    series: Mapping[str, Series],
+    log_speedups: Mapping[str, LogSpeedups],
     peaks: Peaks | None,
     question: Question,
     noise: NoisePrior,
@@ -90,16 +83,16 @@ def _measure_arms(
     """Return the measurements of the arms with figures at every shape."""
     plan, baseline = state.plan, state.plan.baseline.id
     variances = estimate_process_variances(
-        {arm: each for arm, each in series.items() if arm != baseline}, plan.duplicate, noise
+        {arm: each for arm, each in log_speedups.items() if arm != baseline}, plan.duplicate, noise
     )
     paired = [
         widen_by_variances(
-            summarise_arm(state, each, series[each.id], peaks, question),
+            summarise_arm(state, each, log_speedups[each.id], peaks, question),
             variances.get(each.id, {}),
             baseline,
         )
         for each in plan.distinct
-        if each.id in series and all(rounds[0] for rounds in series[each.id].values())
+        if each.id in log_speedups and all(rounds[0] for rounds in log_speedups[each.id].values())
     ]
     return [*reconcile(state, paired, noise.fastest_margin)]
 
@@ -118,21 +111,21 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
                 pass
 
 
-def _series_by_shape(
+def _log_speedups(
     state: RunState, races: Mapping[Shape, RaceResult], baseline: str, arm: str
-) -> Series:
-    """Return the paired log speed-ups of the race, then those of each repetition that has some."""
-    series: dict[Shape, list[tuple[float, ...]]] = {}
+) -> LogSpeedups:
+    """Return those of the race, then those of each repetition that has some."""
+    found: dict[Shape, list[tuple[float, ...]]] = {}
     for shape in races:
         repeated = [
             paired_log_speedups(visits_by_round(state, shape, number), baseline, arm)
             for number in sorted(state.repeats)
         ]
-        series[shape] = [
+        found[shape] = [
             race_log_speedups(visits_by_round(state, shape), baseline, arm, races[shape].best),
             *(each for each in repeated if len(each) > 1),
         ]
-    return series
+    return found
 
 
 def _noise_floor(processes: Sequence[Sequence[float]]) -> float | None:
@@ -152,13 +145,10 @@ def _noise_floor(processes: Sequence[Sequence[float]]) -> float | None:
 
 def _check_sustained(
     state: RunState,
-    log_speedups: Mapping[str, Mapping[Shape, Sequence[float]]],
-    margins: Mapping[Shape, float],
+    log_speedups: Mapping[str, LogSpeedups],
+    noise_floors: Mapping[Shape, float | None],
 ) -> SustainedCheck | None:
-    """Compare two arms called without a pause with their result in the race; None without both.
-
-    The log speed-ups are by arm and shape, the margins, as shares, by shape.
-    """
+    """Compare two arms called without a pause with their result in the race; None without both."""
     processes = {
         arm: process
         for arm, each in state.processes.items()
@@ -169,10 +159,11 @@ def _check_sustained(
         return None
     first, second = processes
     shape = processes[first].sustained[0].shape
-    raced = [log_speedups.get(arm, {}).get(shape) for arm in (first, second)]
+    raced = [log_speedups.get(arm, {}).get(shape, [()])[0] for arm in (first, second)]
     if not (raced[0] and raced[1]):
         return None
     burst = trimmed_mean(raced[0]) - trimmed_mean(raced[1])
+    margin = max(EQUIVALENCE_MARGIN, noise_floors[shape] or 0.0)
     sustained = math.log(
         _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
     )
@@ -181,7 +172,7 @@ def _check_sustained(
         arms=(first, second),
         burst_ratio=math.exp(burst),
         sustained_ratio=math.exp(sustained),
-        agrees=abs(burst - sustained) <= math.log1p(margins[shape]),
+        agrees=abs(burst - sustained) <= math.log1p(margin),
         joules_per_call={arm: _joules_per_call(process) for arm, process in processes.items()},
     )
 

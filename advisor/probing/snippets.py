@@ -204,14 +204,16 @@ def link_files(snippet: Snippet, model: Model, folder: pathlib.Path) -> None:
     written = [name for name in NAMED_FILE.findall(snippet.text) if name != path.name]
     writes_model = snippet.text.count(f'"{path.name}"') > path.is_file()
     for place in path.parent.iterdir() if path.is_file() else [path]:
-        # A file may have further ones, such as its external data.
-        is_of_model = place.name == path.name or place.name.startswith(f"{path.name}.")
-        is_written = any(
-            place.name == each or place.name.startswith(f"{each}.") for each in written
-        )
+        is_of_model = _belongs_to(place.name, path.name)
+        is_written = any(_belongs_to(place.name, each) for each in written)
         if (folder / place.name).exists() or (is_written and not is_of_model):
             continue
         if is_of_model and writes_model:
             (shutil.copy if place.is_file() else shutil.copytree)(place, folder / place.name)
         else:
             (folder / place.name).symlink_to(place)
+
+
+def _belongs_to(name: str, file: str) -> bool:
+    """Return whether it is this file, or a further one of it, such as its external data."""
+    return name == file or name.startswith(f"{file}.")

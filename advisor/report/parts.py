@@ -6,6 +6,7 @@ Text, Markdown, page and screens iterate over them, so that all of them say the 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 from advisor.decide.trust import is_unfit
@@ -215,25 +216,17 @@ ACCURACY_LEGEND = (
 
 def arms_on_front(ranked: Sequence[RankedArm]) -> set[str]:
     """Return the arms that no other arm dominates in speed, exactness and size."""
-    costs = {
-        each.arm: tuple(
-            math.inf if cost is None else float(cost)
-            for cost in (
-                -each.scored.speedup,
-                worst_error(each.measured.correctness),
-                each.measured.weight_bytes,
-            )
-        )
-        for each in ranked
-    }
-    return {
-        arm
-        for arm, own in costs.items()
-        if not any(
-            other != own and all(theirs <= ours for theirs, ours in zip(other, own, strict=True))
-            for other in costs.values()
-        )
-    }
+    costs = {}
+    for each in ranked:
+        error, size = worst_error(each.measured.correctness), each.measured.weight_bytes
+        figures = (-each.scored.speedup, error, size)
+        costs[each.arm] = [math.inf if one is None else float(one) for one in figures]
+
+    def is_dominated(own: list[float]) -> bool:
+        others = (other for other in costs.values() if other != own)
+        return any(all(map(operator.le, other, own)) for other in others)
+
+    return {arm for arm, own in costs.items() if not is_dominated(own)}
 
 
 def _accuracy_table(answer: Answer) -> list[ReportTable]:

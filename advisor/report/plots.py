@@ -60,13 +60,10 @@ def plot(
         if guide.name:
             parts.append(text(places[-1][0] - 4, places[-1][1] - 6, guide.name, "value"))
     step = min(3.0, 24 / len(series))
-    curves = [
-        _curve(xs, ys, each, (number - (len(series) - 1) / 2) * step if each.points[1:] else 0)
-        for number, each in enumerate(series)
-    ]
     # The advised arm lies over the others.
-    for number in sorted(range(len(series)), key=lambda number: series[number].mark.is_advised):
-        parts += curves[number]
+    for number, each in sorted(enumerate(series), key=lambda pair: pair[1].mark.is_advised):
+        shift = (number - (len(series) - 1) / 2) * step if each.points[1:] else 0
+        parts += _curve(xs, ys, each, shift)
     key = [each.mark.key_item() for each in series]
     return picture(title, WIDTH, BOTTOM + CAPTION_HEIGHT, parts, key)
 

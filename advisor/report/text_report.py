@@ -129,11 +129,13 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
     levels = sorted({column.shown_from for column in columns}, reverse=True)
     choices = [[column for column in columns if column.shown_from <= each] for each in levels]
     choices += [choices[-1][:count] for count in range(len(choices[-1]) - 1, FEWEST_COLUMNS, -1)]
-    tables = [
-        plain_table(table_rows([(column.head, column.write) for column in shown], arms), {0, 1})
-        for shown in choices
-    ]
-    return next((each for each in tables if max(map(len, each)) <= width), tables[-1])
+    table = list[str]()
+    for shown in choices:
+        cells = table_rows([(column.head, column.write) for column in shown], arms)
+        table = plain_table(cells, {0, 1})
+        if max(map(len, table)) <= width:
+            break
+    return table
 
 
 def short_reasons(answer: Answer) -> list[str]:

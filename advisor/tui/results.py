@@ -43,6 +43,7 @@ OF_AN_ARM = {"detail", "code", "verify"}
 #: Actions that go on with the run.
 OF_THE_RUN = {"measure_again", "verify", "retry", "resume", "leaders"}
 OF_ANOTHER_MACHINE = "possible for runs of this machine only; n asks a new question"
+FINISHED = "the run has finished, and its answer is clear or its builds are gone"
 #: The parts of the screen in the order of tab.
 PARTS = (ANSWER, RANKING, *PANES)
 
@@ -113,22 +114,28 @@ attached come from a stored run, which the first lines name and o opens."""
 
     def refusal_of(self, action: str) -> str:
         answer, run = self.original.answer, self.original.run
-        if action == "undo" and not self.is_explored:
-            return "they are not changed"
         if action in OF_AN_ARM and not answer.ranked:
             return "nothing was measured"
-        is_foreign = action in OF_THE_RUN and (run is None or answer.imported)
-        if is_foreign or (action in {"code", "compare"} and self.is_of_absent_gpu):
+        if action in OF_THE_RUN and (run is None or answer.imported):
             return OF_ANOTHER_MACHINE
-        if action == "open" and not self.is_of_absent_gpu:
-            return "this is the run itself"
-        if action == "retry" and not (answer.finished and arms_to_retry(answer)):
-            return "every arm has a result"
-        can_go_on = keeps_builds(answer) and run is not None and run.scratch.is_dir()
-        again, finished = action == "leaders", answer.finished
-        if (action == "resume" and finished) or (again and not (finished and can_go_on)):
-            return "the run has finished, and its answer is clear or its builds are gone"
-        return ""
+        match action:
+            case "undo":
+                is_possible, otherwise = self.is_explored, "they are not changed"
+            case "open":
+                is_possible, otherwise = self.is_of_absent_gpu, "this is the run itself"
+            case "code" | "compare":
+                is_possible, otherwise = not self.is_of_absent_gpu, OF_ANOTHER_MACHINE
+            case "retry":
+                is_possible = answer.finished and bool(arms_to_retry(answer))
+                otherwise = "every arm has a result"
+            case "resume":
+                is_possible, otherwise = not answer.finished, FINISHED
+            case "leaders":
+                has_builds = keeps_builds(answer) and run is not None and run.scratch.is_dir()
+                is_possible, otherwise = answer.finished and has_builds, FINISHED
+            case _:
+                is_possible, otherwise = True, ""
+        return "" if is_possible else otherwise
 
     def describe_focus(self) -> str:
         arm = self.query_one(Table).key_at_cursor()

@@ -184,6 +184,10 @@ def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[Exp
     return widened
 
 
+def _with_error_of_envelope(output: ExpectedOutput) -> ExpectedOutput:
+    return dataclasses.replace(output, eager=output.eager.or_larger(output.envelope))
+
+
 def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, Any]) -> Reference:
     """Return the reference with its envelope.
 
@@ -205,24 +209,15 @@ def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, An
         outputs[number] = widen(outputs[number], rounded)
         perturbations += 1
     if reference.name == subject.dtype:
-        outputs = [
-            [
-                dataclasses.replace(each, eager=each.eager.or_larger(each.envelope))
-                for each in of_set
-            ]
-            for of_set in outputs
-        ]
+        outputs = [[*map(_with_error_of_envelope, of_set)] for of_set in outputs]
     uncompared = dict(reference.uncompared)
     for index, of_sets in enumerate(zip(*outputs, strict=True)):
-        share = max(each.eager.or_larger(each.envelope).differing for each in of_sets)
-        if not of_sets[0].is_float and share > MOST_CHANGED:
-            for of_set in outputs:
-                of_set[index] = dataclasses.replace(of_set[index], is_float=True)
-        typical = (
-            each.eager.or_larger(each.envelope).typical / each.scale
-            for each in (of_set[index] for of_set in outputs)
-            if each.is_float and each.scale
-        )
+        errors = [each.eager.or_larger(each.envelope) for each in of_sets]
+        is_float = of_sets[0].is_float or max(each.differing for each in errors) > MOST_CHANGED
+        for of_set in outputs:
+            of_set[index] = dataclasses.replace(of_set[index], is_float=is_float)
+        scaled = [(error.typical, each.scale) for error, each in zip(errors, of_sets, strict=True)]
+        typical = [error / scale for error, scale in scaled if is_float and scale]
         if max(typical, default=0.0) > MOST_ROUNDING:
             uncompared.setdefault(index, "rounding")
     return dataclasses.replace(

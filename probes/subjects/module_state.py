@@ -230,15 +230,12 @@ def restored(module: torch.nn.Module) -> Iterator[None]:
 
     What other objects hold stays changed, and parameters, which may be large.
     """
-    attributes = [
-        (
-            now,
-            {name: (each, copy.copy(each)) for name, each in now.items() if type(each) in PLAIN},
-            {**now},
-        )
-        for now in (each.__dict__ for each in module.modules())
-    ]
-    held = (each for now, *_ in attributes for each in now.values())
+    attributes, containers = [], []
+    for part in module.modules():
+        attributes.append((part.__dict__, {**part.__dict__}))
+        plain = [each for each in part.__dict__.values() if type(each) in PLAIN]
+        containers += [(each, copy.copy(each)) for each in plain]
+    held = (each for _, before in attributes for each in before.values())
     tensors = [
         (each, each.clone())
         for each in (*module.buffers(), *held)
@@ -247,10 +244,10 @@ def restored(module: torch.nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        for now, containers, before in attributes:
-            for each, contents in containers.values():
-                each.clear()
-                (each.extend if hasattr(each, "extend") else each.update)(contents)
+        for each, contents in containers:
+            each.clear()
+            (each.extend if hasattr(each, "extend") else each.update)(contents)
+        for now, before in attributes:
             now.clear()
             now.update(before)
         for each, values in tensors:

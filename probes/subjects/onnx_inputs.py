@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,11 +135,12 @@ def solve_sizes(
     size of another one, height and width are those of an image, and a name may state a sum, such as
     `past + seq`, which is also the size of masks beside a cache. All others are `length`.
     """
-    names = {size for value in declared for size in value.shape if isinstance(size, str)}
+    names = _names(declared)
+    others = _names(value for value in declared if not is_mask(value.name))
+    own_of_masks = {name for name in names - others if name.isidentifier()}
     first = {value.shape[0] for value in declared if value.shape} & names
     batch = {name for name in first if "batch" in name.lower()} or first
     has_past = any("past" in name.lower() for name in (*names, *(each.name for each in declared)))
-    others = {size for value in declared if not is_mask(value.name) for size in value.shape}
     new = [value.shape[-1] for value in declared if value.name.endswith("input_ids")]
     total = length + next((size for size in new if isinstance(size, int)), length)
 
@@ -155,18 +156,22 @@ def solve_sizes(
         size = value.shape[axis]
         if isinstance(size, int):
             return size
-        if isinstance(size, str) and (axis == 0 or "batch" in size.lower()):
-            return of_name(size)
-        if axis == 0:
-            return batch_size
-        demanded = [facts.sizes.get((value.name, each)) for each in (axis, axis - len(value.shape))]
-        is_own = size is None or (size.isidentifier() and size not in others)
-        if has_past and is_mask(value.name) and is_own:
+        name = size or ""
+        if axis == 0 or "batch" in name.lower():
+            return of_name(name) if name else batch_size
+        if has_past and is_mask(value.name) and (not name or name in own_of_masks):
             return total
-        own = _evaluate(size, of_name) if isinstance(size, str) else length
-        return next(filter(None, demanded), own)
+        for place in (axis, axis - len(value.shape)):
+            if (value.name, place) in facts.sizes:
+                return facts.sizes[value.name, place]
+        return _evaluate(name, of_name) if name else length
 
     return [tuple(of_axis(value, axis) for axis in range(len(value.shape))) for value in declared]
+
+
+def _names(values: Iterable[Any]) -> set[str]:
+    """Return the names of the free dimensions."""
+    return {size for value in values for size in value.shape if isinstance(size, str)}
 
 
 def _evaluate(text: str, of_name: Callable[[str], int]) -> int:

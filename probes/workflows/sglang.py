@@ -75,10 +75,10 @@ class EngineGeneration(EngineProgram):
             logprob_start_len=0,
             top_logprobs_num=TOP_LOGPROBS,
         )
-        tops = [
-            [{scored[1]: scored[0] for scored in position} for position in row[-tokens.shape[1] :]]
-            for row in (output["meta_info"]["input_top_logprobs"] for output in outputs)
-        ]
+        tops = []
+        for output in outputs:
+            places = output["meta_info"]["input_top_logprobs"][-tokens.shape[1] :]
+            tops.append([{top[1]: top[0] for top in each} for each in places])
         return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)
 
     def collect(self, output: Any) -> list[Any]:

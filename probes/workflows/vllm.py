@@ -151,10 +151,10 @@ class EngineGeneration(EngineProgram):
         prompts = [{"prompt_token_ids": text} for text in checkpoint.continued(given, tokens, rows)]
         sampling = greedy_sampling(max_tokens=1, prompt_logprobs=TOP_LOGPROBS)
         outputs = self.engine.generate(prompts, sampling, use_tqdm=False)
-        tops = [
-            [{token: scored.logprob for token, scored in position.items()} for position in row]
-            for row in (output.prompt_logprobs[-tokens.shape[1] :] for output in outputs)
-        ]
+        tops = []
+        for output in outputs:
+            places = output.prompt_logprobs[-tokens.shape[1] :]
+            tops.append([{token: top.logprob for token, top in each.items()} for each in places])
         return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)
 
     def generate(self, device_inputs: list[Any], new_tokens: int) -> Any:
