@@ -192,6 +192,13 @@ def run_script(stack_server: ForkServer) -> RunScript:
 
 
 @pytest.fixture
+def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The working directory of a test, which is its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def home(tmp_path: pathlib.Path) -> pathlib.Path:
     """The directory with the runs of a test."""
     return tmp_path / "home"

@@ -122,20 +122,18 @@ class RunScript(Protocol):
 
 
 class RunProgram(Protocol):
-    """Runs the program in a process of its own, with its runs and settings below `home`.
+    """Runs the program in a process of its own, in the directory of the test.
 
-    That is the fixture of this name unless another one is given.
+    Its runs and settings are below `home`, by default the fixture of this name. `streams` name
+    files for the standard streams.
     """
 
     def __call__(
         self,
         *arguments: str,
         home: pathlib.Path = ...,
-        directory: pathlib.Path | None = None,
-        stdin: str = ...,
-        stdout: str | None = None,
-        stderr: str | None = None,
         environment: Mapping[str, str] | None = None,
+        **streams: str,
     ) -> subprocess.CompletedProcess[str]: ...
 
 

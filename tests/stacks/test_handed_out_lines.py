@@ -101,15 +101,11 @@ def request_for(place: pathlib.Path, **changes: Any) -> protocol.Request:
 
 @pytest.mark.parametrize("arm", CASES)
 def test_a_timed_call_does_what_the_handed_out_lines_do(
-    arm: str,
-    counts: collections.Counter[str],
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arm: str, counts: collections.Counter[str], here: pathlib.Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     module, _, _ = arm.partition("/")
     workflow = importlib.import_module(f"probes.workflows.{module}")
-    request = request_for(tmp_path, options=ARMS[arm], batch_sizes=[2], input_tokens=1)
+    request = request_for(here, options=ARMS[arm], batch_sizes=[2], input_tokens=1)
     subject = workflow.open_subject(request)
     arguments = subject.inputs(2, 0)
     with torch.inference_mode():
@@ -199,11 +195,8 @@ def test_io_binding_binds_the_inputs_of_each_call(
     assert not np.allclose(before, after)
 
 
-def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    request = request_for(tmp_path, dtype="bfloat16", options={"feeding": "host"})
+def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(here: pathlib.Path) -> None:
+    request = request_for(here, dtype="bfloat16", options={"feeding": "host"})
     inputs = (torch.randn(2, 3, 4, dtype=torch.bfloat16),)
     # ONNX Runtime computes nothing in bfloat16 on CPUs, but it reshapes.
     names: dict[str, Any] = {"model": torch.nn.Flatten(), "inputs": inputs}

@@ -230,10 +230,9 @@ async def test_a_notice_replaces_the_screen_in_a_small_terminal_and_the_answers_
 
 
 async def test_a_run_is_asked_for_with_a_model_that_was_typed_a_moment_ago(
-    tui_context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tui_context: Context, here: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "five.py").write_text("def net(): ...\n")
+    (here / "five.py").write_text("def net(): ...\n")
     started: list[str] = []
     monkeypatch.setattr(
         AdvisorApp, "action_start_now", lambda app: started.append(app.run_options.model)
@@ -291,10 +290,9 @@ async def test_what_is_typed_goes_to_the_model_also_while_the_list_has_the_focus
 
 
 async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
-    context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    context: Context, here: pathlib.Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text("def cnn(): ...\n")
+    (here / "net.py").write_text("def cnn(): ...\n")
     app = asking_app(context, workflows="quick,alike")
     async with running_app(app) as pilot:
         setup = await pilot.go_to_step(0)
@@ -353,14 +351,11 @@ def test_the_plan_has_the_lines_of_the_arm_and_the_present_kind_of_device_first(
         assert note.startswith(f"9 lines changed; verified: {first} 2026-11, ")
 
 
-def test_files_are_completed_to_their_functions(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_files_are_completed_to_their_functions(here: pathlib.Path) -> None:
     functions = "def cnn_big(depth=2): ...\ndef cnn(): ...\ndef cnn_of(width): ...\n"
-    (tmp_path / "nets.py").write_text(f"{functions}class cnn_class: ...\nimport os\n")
-    (tmp_path / "net.onnx").touch()
-    (tmp_path / "broken.py").write_text("def (")
+    (here / "nets.py").write_text(f"{functions}class cnn_class: ...\nimport os\n")
+    (here / "net.onnx").touch()
+    (here / "broken.py").write_text("def (")
     assert own_models("ne") == ["net.onnx", "nets.py:cnn_big", "nets.py:cnn"]
     assert own_models("nets.py:cnn") == ["nets.py:cnn", "nets.py:cnn_big"]
     assert own_models("nets.py:x") == own_models("b") == own_models("") == []

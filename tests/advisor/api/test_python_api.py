@@ -98,18 +98,15 @@ def test_a_document_is_decided_again_without_a_measurement() -> None:
     assert run.compare(other).outcome == "same-run"
 
 
-def test_the_documented_lines_work_without_advice(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_documented_lines_work_without_advice(here: pathlib.Path) -> None:
     run = advisor.load(FILE).decide(require="speedup>=1000")
     assert run.recommendation is None
     assert run.problem is not None
     _, block, _ = DOCUMENTATION.read_text().split("```", 2)
     *_, lines = block.partition("\n)\n")
     assert "run.recommendation" in lines
-    monkeypatch.chdir(tmp_path)
     exec(lines, {"run": run})
-    assert (tmp_path / "report.html").exists()
+    assert (here / "report.html").exists()
 
 
 def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:

@@ -307,14 +307,13 @@ def test_a_gpu_needs_a_cuda_build_of_torch(machine: Machine, reason: NoGpuReason
 parse_data = functools.partial(parse_file, "--data", fix="name a file")
 
 
-def test_paths_become_absolute(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "texts.jsonl").write_text("{}\n")
+def test_paths_become_absolute(here: pathlib.Path) -> None:
+    (here / "texts.jsonl").write_text("{}\n")
     functions = "def score(model):\n    return 1\ndef made(): ...\nraise SystemExit\n"
-    (tmp_path / "metric.py").write_text(functions)
-    monkeypatch.chdir(tmp_path)
-    assert parse_data("texts.jsonl") == str(tmp_path / "texts.jsonl")
-    assert parse_function("--metric", "metric.py:score") == f"{tmp_path / 'metric.py'}:score"
-    assert parse_inputs("metric.py:made") == f"{tmp_path / 'metric.py'}:made"
+    (here / "metric.py").write_text(functions)
+    assert parse_data("texts.jsonl") == str(here / "texts.jsonl")
+    assert parse_function("--metric", "metric.py:score") == f"{here / 'metric.py'}:score"
+    assert parse_inputs("metric.py:made") == f"{here / 'metric.py'}:made"
     assert parse_data("") == parse_function("--metric", "") == parse_inputs("") == ""
 
 
@@ -377,15 +376,10 @@ def test_values_are_parsed(parse: Callable[[str], object], text: str, value: obj
     ],
 )
 def test_other_values_are_refused(
-    parse: Callable[[str], object],
-    error: type[UserError],
-    texts: list[str],
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    parse: Callable[[str], object], error: type[UserError], texts: list[str], here: pathlib.Path
 ) -> None:
-    (tmp_path / "metric.py").write_text("def score(model):\n    return 1\n")
-    (tmp_path / "no_python.py").write_text("def score(:\n")
-    monkeypatch.chdir(tmp_path)
+    (here / "metric.py").write_text("def score(model):\n    return 1\n")
+    (here / "no_python.py").write_text("def score(:\n")
     for text in texts:
         with pytest.raises(error):
             parse(text)

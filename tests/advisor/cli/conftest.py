@@ -27,15 +27,14 @@ def command_server() -> Iterator[ForkServer]:
 
 
 @pytest.fixture
-def run_program(command_server: ForkServer, home: pathlib.Path) -> RunProgram:
+def run_program(
+    command_server: ForkServer, home: pathlib.Path, tmp_path: pathlib.Path
+) -> RunProgram:
     def run(
         *arguments: str,
         home: pathlib.Path = home,
-        directory: pathlib.Path | None = None,
-        stdin: str = os.devnull,
-        stdout: str | None = None,
-        stderr: str | None = None,
         environment: Mapping[str, str] | None = None,
+        **streams: str,
     ) -> subprocess.CompletedProcess[str]:
         return command_server.run(
             "from advisor.cli import main; main()",
@@ -46,10 +45,8 @@ def run_program(command_server: ForkServer, home: pathlib.Path) -> RunProgram:
                 "XDG_CONFIG_HOME": str(home / "settings"),
                 **(environment or {}),
             },
-            directory=directory,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            directory=tmp_path,
+            **streams,
         )
 
     return run

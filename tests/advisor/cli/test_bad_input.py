@@ -58,10 +58,10 @@ def assert_user_error(answer: subprocess.CompletedProcess[str], code: int, words
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_invalid_option_is_an_error_before_anything_is_stored(
-    case: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+    case: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
     arguments, code, words = CASES[case]
-    assert_user_error(run_program("--json", *arguments, directory=tmp_path), code, words)
+    assert_user_error(run_program("--json", *arguments), code, words)
     assert not home.exists()
 
 
@@ -82,10 +82,8 @@ def test_what_is_no_command_has_a_hint(name: str, next_step: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "decide", "resume"])
-def test_an_unknown_run_is_an_error(
-    command: str, tmp_path: pathlib.Path, run_program: RunProgram
-) -> None:
-    assert_user_error(run_program(command, "gone", directory=tmp_path), 2, "there is no run 'gone'")
+def test_an_unknown_run_is_an_error(command: str, run_program: RunProgram) -> None:
+    assert_user_error(run_program(command, "gone"), 2, "there is no run 'gone'")
 
 
 def test_a_home_that_is_not_writable_is_an_error(
@@ -94,9 +92,7 @@ def test_a_home_that_is_not_writable_is_an_error(
     file = tmp_path / "file"
     file.write_text("a file where a directory should be")
     assert_user_error(
-        run_program(
-            "--json", "--workflows", "pytorch-eager", home=file / "home", directory=tmp_path
-        ),
+        run_program("--json", "--workflows", "pytorch-eager", home=file / "home"),
         3,
         "Not a directory",
     )
@@ -111,9 +107,9 @@ def test_a_home_that_is_not_writable_is_an_error(
     ],
 )
 def test_both_flags_of_json_together_are_an_error(
-    arguments: tuple[str, ...], home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+    arguments: tuple[str, ...], home: pathlib.Path, run_program: RunProgram
 ) -> None:
-    answer = run_program(*arguments, directory=tmp_path)
+    answer = run_program(*arguments)
     assert_user_error(answer, FormatError.exit_code, "different formats")
     assert not home.exists()
 
@@ -124,8 +120,7 @@ def test_a_run_whose_model_is_refused_is_not_kept(
 ) -> None:
     (tmp_path / "net.py").write_text("def build():\n    raise ValueError('no weights')\n")
     answer = run_program(
-        *("recommend", "net.py:build", "--gpu", "cpu", "--workflows", "pytorch-eager", "--json"),
-        directory=tmp_path,
+        *("recommend", "net.py:build", "--gpu", "cpu", "--workflows", "pytorch-eager", "--json")
     )
     assert_user_error(answer, 2, "no weights")
     assert "the run is not kept" in answer.stderr

@@ -99,12 +99,12 @@ def test_a_run_outside_the_store_is_not_executed(
     )
     before = sorted(clone.iterdir())
     for name in ("latest", "./latest", str(clone)):
-        answer = run_program(command, name, directory=tmp_path)
+        answer = run_program(command, name)
         assert_error(answer, 2)
         assert ("not made here" in answer.stderr) == (name != "latest")
     assert sorted(clone.iterdir()) == before
     for name in ("show", "report", "explain", "recipe"):
-        assert_error(run_program(name, "latest", directory=tmp_path), 2)
+        assert_error(run_program(name, "latest"), 2)
 
 
 def make_sparse(file: pathlib.Path) -> None:
@@ -137,7 +137,7 @@ def test_a_document_is_not_executed(
     document = run_program("show", "--json").stdout
     (tmp_path / "answer.json").write_text(document)
     for command in ("verify", "resume"):
-        answer = run_program(command, "answer.json", directory=tmp_path)
+        answer = run_program(command, "answer.json")
         assert_error(answer, 2)
 
 

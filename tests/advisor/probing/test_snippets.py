@@ -181,20 +181,17 @@ def test_a_sandboxed_snippet_writes_next_to_itself_only(tmp_path: pathlib.Path) 
         run(write.format(str(tmp_path / "elsewhere")) + EAGER, asked=asked)
 
 
-def test_a_snippet_finds_the_files_of_a_user_and_changes_none(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "llama.cpp").mkdir()
-    (tmp_path / "unrelated").mkdir()
-    place = tmp_path / "models"
+def test_a_snippet_finds_the_files_of_a_user_and_changes_none(here: pathlib.Path) -> None:
+    (here / "llama.cpp").mkdir()
+    (here / "unrelated").mkdir()
+    place = here / "models"
     place.mkdir()
     for name in ("model.onnx", "model.onnx.data", "quantised.onnx", "net.py", "weights.pt"):
         (place / name).write_text("mine")
-    folder = tmp_path / "files"
+    folder = here / "files"
     folder.mkdir()
     reads = '"model.onnx", "llama.cpp/convert.py", "quantised.onnx"'
-    environment = {"llm-compressor": tmp_path / "unrelated"}
+    environment = {"llm-compressor": here / "unrelated"}
 
     def linked(model: Any, text: str) -> set[str]:
         for each in folder.iterdir():

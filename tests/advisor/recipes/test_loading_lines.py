@@ -125,10 +125,9 @@ def write_model(kind: str, given: str) -> Model:
 @pytest.mark.parametrize("kind", ["onnx", "exported", "factory", "keywords"])
 @pytest.mark.parametrize("given", ["given.npz", "given.py:make"])
 def test_the_recipe_has_the_given_inputs(
-    kind: str, given: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, given: str, here: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(here)
     name = "x" if kind in {"onnx", "keywords"} else "arr_0"
     arrays: dict[str, Any] = {name: np.full((2, 3), 7, dtype=np.float32)}
     np.savez("given.npz", **arrays)

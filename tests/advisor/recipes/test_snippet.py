@@ -122,14 +122,11 @@ def test_the_loaded_model_has_the_measured_batch_and_tokens() -> None:
 
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch's exporter
-def test_the_snippet_of_an_onnx_file_runs_the_file(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_snippet_of_an_onnx_file_runs_the_file(here: pathlib.Path) -> None:
     module = torch.nn.Linear(3, 2).eval()
     torch.onnx.export(
         module, (torch.zeros(2, 3),), dynamo=True, dynamic_shapes=({0: torch.export.Dim.AUTO},)
-    ).save(tmp_path / "net.onnx")
+    ).save(here / "net.onnx")
     subject = {"kind": "onnx", "name": "net.onnx"}
     for feeding in ("io-binding", "host"):
         integration = integration_of(onnxruntime_cpu, subject, feeding=feeding)
@@ -225,9 +222,8 @@ def test_the_snippet_trusts_the_code_that_was_trusted(weights: str) -> None:
 @pytest.mark.parametrize("weights", ["random", "./trained"])
 @pytest.mark.parametrize("scheme", ["", "W8A8"])
 def test_the_snippet_of_an_engine_gives_it_a_checkpoint_and_lists_of_token_numbers(
-    weights: str, scheme: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    weights: str, scheme: str, here: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     config = workers.LLAMA
     if weights != "random":
         transformers.AutoConfig.for_model(**config).save_pretrained(weights)
@@ -242,11 +238,11 @@ def test_the_snippet_of_an_engine_gives_it_a_checkpoint_and_lists_of_token_numbe
     integration = integration_of(vllm, {}, **({"scheme": scheme} if scheme else {}))
     run_snippet(compose_snippet(question, 4, integration), "__main__")
     opened = quantisers[0][-1] if scheme else engine.LLM.call_args.kwargs["model"]
-    assert (tmp_path / opened / "config.json").is_file()
-    assert (tmp_path / opened / "model.safetensors").is_file() == (weights == "random")
+    assert (here / opened / "config.json").is_file()
+    assert (here / opened / "model.safetensors").is_file() == (weights == "random")
     if weights == "random":
         # Some engines do not open a checkpoint without a tokenizer.
-        tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / opened)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(here / opened)
         assert tokenizer.convert_tokens_to_ids(["0", "49"]) == [0, 49]
     prompts = [
         each["prompt_token_ids"] for each in engine.LLM.return_value.generate.call_args.args[0]
@@ -419,13 +415,12 @@ def test_the_snippet_of_a_factory_calls_the_model(
     ],
 )
 def test_the_snippet_of_a_factory_exports_with_a_free_batch(
-    function: str, rows: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    function: str, rows: int, here: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(here)
     options = {"feeding": "host", "dynamic": True}
     integration = integration_of(onnxruntime_cpu, {"kind": "factory"}, **options)
-    file = tmp_path / "nets_of_exports.py"
+    file = here / "nets_of_exports.py"
     session = run_factory(file, function, rows, integration)["session"]
     batches = [value.shape[0] for value in session.get_inputs() if value.shape]
     assert batches
@@ -452,10 +447,8 @@ def run_snippet(text: str, module_name: str = "snippet") -> dict[str, Any]:
 
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
-def test_the_recipe_of_a_file_loads_nested_inputs(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Nested(torch.nn.Module):
+def test_the_recipe_of_a_file_loads_nested_inputs(here: pathlib.Path) -> None:
+    class Nested(torch.nn.Module):  # type: ignore[misc] # torch is not followed
         def forward(self, x: dict[str, Any], *, scale: Any) -> Any:
             return x["a"] * scale
 
@@ -466,11 +459,10 @@ def test_the_recipe_of_a_file_loads_nested_inputs(
         {"scale": torch.full((2, 8), 3.0)},
         dynamic_shapes={"x": {"a": {0: batch}}, "scale": {0: batch}},
     )
-    torch.export.save(program, tmp_path / "net.pt2")
-    question = builders.question(model=ExportedModel(name=str(tmp_path / "net.pt2")), dtype="own")
+    torch.export.save(program, here / "net.pt2")
+    question = builders.question(model=ExportedModel(name=str(here / "net.pt2")), dtype="own")
     inputs = [InputFacts(name="", shape=(8,), dtype="float32", nested=True)] * 2
     lines = ["import torch", *loading_lines(question, 5, inputs)]
-    monkeypatch.chdir(tmp_path)
     made: dict[str, Any] = {}
     exec("\n".join(lines), made)
     assert made["model"](*made["inputs"]).tolist() == [[3.0] * 8] * 5
