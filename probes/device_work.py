@@ -15,7 +15,7 @@ from typing import Any
 
 from probes.events import Diagnosed, Peaks
 from probes.shape import Shape
-from probes.timing import LONG_CALL_SECONDS, NANOSECONDS, Calls
+from probes.timing import LONG_CALL_SECONDS, NANOSECONDS, Timer
 
 #: Maximum number of tries. A single clean try of a call this long is enough.
 TRIES = 5
@@ -34,7 +34,7 @@ def torch_on_gpu() -> Any:
     return torch if torch is not None and torch.cuda.is_initialized() else None
 
 
-def late_share_on_device(calls: Calls, device_synchronise: Callable[[], None]) -> float:
+def late_share_on_device(timer: Timer, device_synchronise: Callable[[], None]) -> float:
     """Return the share of a call's duration for which the device works after `synchronise`.
 
     The time that `device_synchronise` takes on an idle device is subtracted. The minimum of several
@@ -42,13 +42,13 @@ def late_share_on_device(calls: Calls, device_synchronise: Callable[[], None]) -
     """
     shares: list[float] = []
     for _ in range(TRIES):
-        calls.synchronise()
+        timer.synchronise()
         device_synchronise()
         idle = perf_counter()
         device_synchronise()
         start = perf_counter()
-        calls.call(calls.device_inputs[0])
-        calls.synchronise()
+        timer.call(timer.device_inputs[0])
+        timer.synchronise()
         synchronised = perf_counter()
         device_synchronise()
         end = perf_counter()
@@ -58,7 +58,7 @@ def late_share_on_device(calls: Calls, device_synchronise: Callable[[], None]) -
     return min(shares)
 
 
-def late_share_of_output(calls: Calls, collect: Callable[[Any], object]) -> float:
+def late_share_of_output(timer: Timer, collect: Callable[[Any], object]) -> float:
     """Return the share of a call's duration for which its output is late after `synchronise`.
 
     Late work shows where no device can be synchronised: an output takes longer to read at once
@@ -70,16 +70,16 @@ def late_share_of_output(calls: Calls, collect: Callable[[Any], object]) -> floa
     delayed_reads: list[float] = []
     share = 0.0
     for _ in range(TRIES):
-        calls.synchronise()
+        timer.synchronise()
         start = perf_counter()
-        output = calls.call(calls.device_inputs[0])
-        calls.synchronise()
+        output = timer.call(timer.device_inputs[0])
+        timer.synchronise()
         call_seconds.append(perf_counter() - start)
         immediate_reads.append(time_read(collect, output))
         if immediate_reads[-1] <= NEGLIGIBLE_READ_SHARE * call_seconds[-1]:
             return 0.0
-        output = calls.call(calls.device_inputs[0])
-        calls.synchronise()
+        output = timer.call(timer.device_inputs[0])
+        timer.synchronise()
         sleep(immediate_reads[-1])
         delayed_reads.append(time_read(collect, output))
         late = max(min(immediate_reads) - READ_SPREAD * max(delayed_reads), 0.0)
@@ -116,7 +116,7 @@ KERNEL_LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaLaunchKernelExC", 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
 
-def profile_calls(calls: Calls, shape: Shape) -> Diagnosed | None:
+def profile_calls(timer: Timer, shape: Shape) -> Diagnosed | None:
     """Profile a few calls, each with other inputs; None if PyTorch is not loaded.
 
     Its profiler sees every CUDA kernel of the process. `torch.profiler` would do the same, but it
@@ -126,14 +126,14 @@ def profile_calls(calls: Calls, shape: Shape) -> Diagnosed | None:
     if torch is None:
         return None
     on_gpu = torch.cuda.is_initialized()
-    inputs = calls.device_inputs[:PROFILED_CALLS]
-    calls.synchronise()
+    inputs = timer.device_inputs[:PROFILED_CALLS]
+    timer.synchronise()
     device = "cuda" if on_gpu else None
     with torch.autograd.profiler.profile(use_kineto=True, use_device=device) as profile:
         start = perf_counter()
         for value in inputs:
-            calls.call(value)
-        calls.synchronise()
+            timer.call(value)
+        timer.synchronise()
         wall_seconds = perf_counter() - start
     events = profile.function_events
     kernels = [
@@ -196,10 +196,10 @@ def measure_peaks(device: str, dtype: str) -> Peaks | None:
 
 
 def median_of_faster_half(work: Callable[[], object], synchronise: Callable[[], None]) -> float:
-    calls = Calls(lambda _: work(), [None], synchronise)
-    calls.time(None)
+    timer = Timer(lambda _: work(), [None], synchronise)
+    timer.time(None)
     times: list[float] = []
     end = perf_counter() + SECONDS_PER_PEAK
     while len(times) < MIN_RUNS or perf_counter() < end:
-        times.append(calls.time(None))
+        times.append(timer.time(None))
     return statistics.median(sorted(times)[: max(len(times) // 2, 1)])

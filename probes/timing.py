@@ -64,7 +64,9 @@ class VisitSize:
 
 
 @dataclasses.dataclass(frozen=True)
-class Calls:
+class Timer:
+    """A callable whose calls are timed, and what they need."""
+
     call: Callable[[Any], object]
     #: The program's inputs, one entry for each input set, which the calls use in rotation.
     device_inputs: Sequence[Any]
@@ -94,7 +96,7 @@ def size_visit(typical_seconds: float, visit_seconds: float) -> VisitSize:
 
 
 def time_visit(
-    calls: Calls,
+    timer: Timer,
     size: VisitSize,
     *,
     shape: Shape,
@@ -112,15 +114,15 @@ def time_visit(
     between the calls; the throughput is that of the repetition. Long calls that block the host are
     not repeated.
     """
-    first = round_number % len(calls.device_inputs)
-    inputs = itertools.islice(itertools.cycle(calls.device_inputs), first, None)
+    first = round_number % len(timer.device_inputs)
+    inputs = itertools.islice(itertools.cycle(timer.device_inputs), first, None)
     clock, streamed_seconds = perf_counter_ns, None
     with _garbage_collection_paused():
         began = clock()
         if host is not None:
             host.settle()
-        leads = [calls.time(next(inputs)) for _ in range(size.warmup_calls)]
-        durations, enqueues, slowdowns = _time_counted_calls(calls, inputs, size, host, began)
+        leads = [timer.time(next(inputs)) for _ in range(size.warmup_calls)]
+        durations, enqueues, slowdowns = _time_counted_calls(timer, inputs, size, host, began)
         whole = statistics.median(durations)
         is_blocking = (
             whole * NANOSECONDS > LONG_CALL_SECONDS
@@ -130,8 +132,8 @@ def time_visit(
             count = min(len(durations), size.calls)
             start = clock()
             for _ in range(count):
-                calls.call(next(inputs))
-            calls.synchronise()
+                timer.call(next(inputs))
+            timer.synchronise()
             streamed_seconds = (clock() - start) * NANOSECONDS / count
         ended = clock()
     fast = [number for number, each in enumerate(slowdowns) if each <= FAST_SLOWDOWN]
@@ -151,10 +153,10 @@ def time_visit(
 
 
 def _time_counted_calls(
-    calls: Calls, inputs: Iterator[Any], size: VisitSize, host: Host | None, began: int
+    timer: Timer, inputs: Iterator[Any], size: VisitSize, host: Host | None, began: int
 ) -> tuple[list[int], list[int], list[float]]:
     """Time the calls after the warm-up: whole, until each returned, and how slow the host was."""
-    clock, call, synchronise = perf_counter_ns, calls.call, calls.synchronise
+    clock, call, synchronise = perf_counter_ns, timer.call, timer.synchronise
     durations: list[int] = []
     enqueues: list[int] = []
     slowdowns: list[float] = []
@@ -178,7 +180,7 @@ def _time_counted_calls(
         if host is not None and slowdown > FAST_SLOWDOWN:
             host.settle()
             # The caches of another processor are cold.
-            calls.time(next(inputs))
+            timer.time(next(inputs))
             slowdown = host.slowdown()
     return durations, enqueues, slowdowns
 
@@ -195,7 +197,7 @@ def _garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def warm_up(calls: Calls, min_seconds: float, shape: Shape) -> WarmedUp:
+def warm_up(timer: Timer, min_seconds: float, shape: Shape) -> WarmedUp:
     """Call until the durations are steady, for at least `min_seconds`.
 
     The limit is ten times that, four times for long calls. A call that takes many times as long as
@@ -203,10 +205,10 @@ def warm_up(calls: Calls, min_seconds: float, shape: Shape) -> WarmedUp:
     not use up the time.
     """
     seconds: list[float] = []
-    inputs = itertools.cycle(calls.device_inputs)
+    inputs = itertools.cycle(timer.device_inputs)
     next_check = perf_counter() + min_seconds
     while True:
-        seconds.append(calls.time(next(inputs)))
+        seconds.append(timer.time(next(inputs)))
         now = perf_counter()
         if now < next_check or len(seconds) < MIN_CALLS:
             continue
@@ -223,18 +225,18 @@ def warm_up(calls: Calls, min_seconds: float, shape: Shape) -> WarmedUp:
         next_check = now + RECHECK_SHARE * weighted
 
 
-def time_calls(calls: Calls, count: int) -> tuple[float, ...]:
-    inputs = itertools.cycle(calls.device_inputs)
+def time_calls(timer: Timer, count: int) -> tuple[float, ...]:
+    inputs = itertools.cycle(timer.device_inputs)
     with _garbage_collection_paused():
-        return tuple(calls.time(next(inputs)) for _ in range(count))
+        return tuple(timer.time(next(inputs)) for _ in range(count))
 
 
-def sustain(calls: Calls, seconds: float) -> tuple[int, float]:
-    inputs = itertools.cycle(calls.device_inputs)
+def sustain(timer: Timer, seconds: float) -> tuple[int, float]:
+    inputs = itertools.cycle(timer.device_inputs)
     count = 0
     start = perf_counter()
     while perf_counter() - start < seconds:
-        calls.time(next(inputs))
+        timer.time(next(inputs))
         count += 1
     return count, perf_counter() - start
 

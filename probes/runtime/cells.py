@@ -191,11 +191,11 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.VisitSize:
     """Return the size of visits; raise `FailureError` if calls return before their work is done."""
     request = job.request
     job.channel.start_phase("warmup", cell.shape)
-    calls, torch = calls_of(cell), device_work.torch_on_gpu()
+    timer, torch = timer_of(cell), device_work.torch_on_gpu()
     late_share = (
-        device_work.late_share_on_device(calls, torch.cuda.synchronize)
+        device_work.late_share_on_device(timer, torch.cuda.synchronize)
         if torch
-        else device_work.late_share_of_output(calls, cell.program.collect)
+        else device_work.late_share_of_output(timer, cell.program.collect)
     )
     if late_share > MAX_LATE_SHARE:
         reason = (
@@ -204,7 +204,7 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.VisitSize:
         )
         raise FailureError(Failure("incorrect", "warmup", reason))
     times_first_token = request.task == protocol.GENERATE and warm_up_first_token(cell)
-    found = timing.warm_up(calls, request.warmup_seconds, cell.shape)
+    found = timing.warm_up(timer, request.warmup_seconds, cell.shape)
     size = timing.size_visit(found.typical_seconds, request.visit_seconds)
     if times_first_token:
         count = min(size.calls, MAX_FIRST_TOKEN_CALLS)
@@ -224,8 +224,8 @@ def warm_up_first_token(cell: ProgramCell) -> bool:
     return True
 
 
-def calls_of(cell: ProgramCell) -> timing.Calls:
-    return timing.Calls(cell.program, cell.device_inputs, cell.workflow.synchronise)
+def timer_of(cell: ProgramCell) -> timing.Timer:
+    return timing.Timer(cell.program, cell.device_inputs, cell.workflow.synchronise)
 
 
 def report_losses(cells: dict[Shape, ProgramCell], job: Job) -> None:

@@ -62,8 +62,8 @@ def run_role(request: Request, channel: Channel) -> None:
         if options.get("allowed") is not None:
             channel.send(events.Compared(name, *compare(snippet, arrays, request)))
     channel.start_phase("warmup")
-    calls = timing.Calls(lambda _: snippet.call(), [None], snippet.synchronise)
-    warm = timing.warm_up(calls, request.warmup_seconds, shape)
+    timer = timing.Timer(lambda _: snippet.call(), [None], snippet.synchronise)
+    warm = timing.warm_up(timer, request.warmup_seconds, shape)
     size = timing.size_visit(warm.typical_seconds, request.visit_seconds)
     # Without this, garbage collection would walk all objects of the stack before each visit.
     gc.collect()
@@ -72,7 +72,7 @@ def run_role(request: Request, channel: Channel) -> None:
     host = Host() if torch_on_gpu() else None
     while (token := channel.read_token())[0] == "visit":
         channel.send(
-            timing.time_visit(calls, size, shape=shape, round_number=int(token[2]), host=host)
+            timing.time_visit(timer, size, shape=shape, round_number=int(token[2]), host=host)
         )
 
 

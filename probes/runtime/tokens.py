@@ -12,7 +12,7 @@ from probes.checking.program_cell import ProgramCell
 from probes.host import Host
 from probes.outcome import Failure
 from probes.runtime import flexibility
-from probes.runtime.cells import Job, calls_of, nondeterministic
+from probes.runtime.cells import Job, nondeterministic, timer_of
 from probes.runtime.failures import FailureError, attempt, exception_summary
 from probes.shape import Shape
 
@@ -62,22 +62,22 @@ class BuiltWorker:
     def time_visit(self, shape: Shape, round_number: int) -> None:
         self.is_checked = False
         cell, sized = self.cells[shape], self.sizes[shape]
-        calls, streams = calls_of(cell), self.job.request.device == "cuda"
+        timer, streams = timer_of(cell), self.job.request.device == "cuda"
         visited = timing.time_visit(
-            calls, sized, shape=shape, round_number=round_number, streams=streams, host=self.host
+            timer, sized, shape=shape, round_number=round_number, streams=streams, host=self.host
         )
         # Other work may have slowed the calls of the warm-up, or of this visit.
         typical = max(min(visited.seconds), statistics.median(visited.seconds) / MAX_VISIT_GROWTH)
         resized = timing.size_visit(typical, self.job.request.visit_seconds)
         self.sizes[shape] = dataclasses.replace(resized, first_token_calls=sized.first_token_calls)
         first_token: Any = getattr(cell.program, "first_token", None)
-        calls = dataclasses.replace(calls, call=first_token)
-        first_tokens = timing.time_calls(calls, sized.first_token_calls)
+        timer = dataclasses.replace(timer, call=first_token)
+        first_tokens = timing.time_calls(timer, sized.first_token_calls)
         self.job.channel.send(dataclasses.replace(visited, first_token_seconds=first_tokens))
 
     def sustain(self, shape: Shape, seconds: float) -> None:
         self.job.channel.start_phase("sustain", shape)
-        calls, taken = timing.sustain(calls_of(self.cells[shape]), seconds)
+        calls, taken = timing.sustain(timer_of(self.cells[shape]), seconds)
         self.job.channel.send(events.Sustained(shape, calls, taken))
 
     def run_closed_loop(self, concurrency: int, seconds: float) -> None:
@@ -111,10 +111,10 @@ class BuiltWorker:
             if shape not in profiled:
                 continue
             self.job.channel.start_phase("diagnose", shape)
-            calls = calls_of(cell)
+            timer = timer_of(cell)
             if generates:
-                calls = dataclasses.replace(calls, device_inputs=cell.device_inputs[:1])
-            found = device_work.profile_calls(calls, shape)
+                timer = dataclasses.replace(timer, device_inputs=cell.device_inputs[:1])
+            found = device_work.profile_calls(timer, shape)
             if found is not None:
                 self.job.channel.send(found)
 

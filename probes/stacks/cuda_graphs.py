@@ -12,7 +12,7 @@ from probes.adapter import Engagement, Program
 from probes.device_work import profile_calls
 from probes.shape import Shape
 from probes.stacks import pytorch
-from probes.timing import Calls
+from probes.timing import Timer
 
 #: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.
 WARMUP_CALLS = 3
@@ -126,7 +126,7 @@ class KernelLaunches(NamedTuple):
 
 
 def count_launches(call: Callable[[], object]) -> KernelLaunches:
-    found = profile_calls(Calls(lambda _: call(), [None], pytorch.synchronise), Shape(1))
+    found = profile_calls(Timer(lambda _: call(), [None], pytorch.synchronise), Shape(1))
     assert found is not None  # noqa: S101 - for mypy; PyTorch is loaded
     counts = (found.kernels_per_call, found.launches_per_call, found.graph_launches_per_call)
     return KernelLaunches(*(round(each or 0) for each in counts))

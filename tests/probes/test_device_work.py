@@ -14,7 +14,7 @@ from fake_clock import FakeClock, no_synchronize, replace_clocks
 from forks import run_command
 
 from probes import device_work
-from probes.timing import Calls
+from probes.timing import Timer
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 
 def late_share_of_output(call: Callable[[str], object], read: Callable[[object], object]) -> float:
-    return device_work.late_share_of_output(Calls(call, ["input"], no_synchronize), read)
+    return device_work.late_share_of_output(Timer(call, ["input"], no_synchronize), read)
 
 
 def test_work_on_the_device_after_synchronise_is_detected(clock: FakeClock) -> None:
@@ -40,10 +40,10 @@ def test_work_on_the_device_after_synchronise_is_detected(clock: FakeClock) -> N
         clock.advance(sum(working))
         working.clear()
 
-    calls = Calls(start, ["input"], no_synchronize)
-    assert device_work.late_share_on_device(calls, wait_for_device) == pytest.approx(0.5)
-    calls = Calls(start, ["input"], wait_for_device)
-    assert device_work.late_share_on_device(calls, wait_for_device) == 0.0
+    timer = Timer(start, ["input"], no_synchronize)
+    assert device_work.late_share_on_device(timer, wait_for_device) == pytest.approx(0.5)
+    timer = Timer(start, ["input"], wait_for_device)
+    assert device_work.late_share_on_device(timer, wait_for_device) == 0.0
 
 
 def test_an_output_that_is_slower_to_read_at_once_than_later_was_late(clock: FakeClock) -> None:
@@ -124,15 +124,15 @@ def test_a_long_clean_call_is_tried_once(clock: FakeClock, seconds: float, tries
         called.append(device_inputs)
         clock.advance(seconds)
 
-    calls = Calls(call, ["input"], no_synchronize)
-    assert device_work.late_share_on_device(calls, no_synchronize) == 0.0
+    timer = Timer(call, ["input"], no_synchronize)
+    assert device_work.late_share_on_device(timer, no_synchronize) == 0.0
     assert len(called) == tries
 
 
 def test_one_stall_of_the_machine_does_not_make_a_long_call_late(clock: FakeClock) -> None:
     waits = iter([0.0, 0.0, 0.1, *[0.0] * 20])
-    calls = Calls(lambda _: clock.advance(0.6), ["input"], no_synchronize)
-    late = device_work.late_share_on_device(calls, lambda: clock.advance(next(waits)))
+    timer = Timer(lambda _: clock.advance(0.6), ["input"], no_synchronize)
+    late = device_work.late_share_on_device(timer, lambda: clock.advance(next(waits)))
     assert late == 0.0
 
 
@@ -141,9 +141,9 @@ PROFILE = """
 import sys
 import torch
 from probes import device_work
-from probes.timing import Calls
+from probes.timing import Timer
 from probes.shape import Shape
-found = device_work.profile_calls(Calls(torch.neg, [torch.ones(2)], lambda: None), Shape(1))
+found = device_work.profile_calls(Timer(torch.neg, [torch.ones(2)], lambda: None), Shape(1))
 print(found.shape.batch_size, "torch._inductor" in sys.modules)
 """
 

@@ -18,7 +18,7 @@ from fake_clock import FakeClock, no_op, no_synchronize, replace_clocks
 from probes import timing
 from probes.events import Visited, WarmedUp
 from probes.shape import Shape
-from probes.timing import Calls, VisitSize
+from probes.timing import Timer, VisitSize
 
 ONE_AND_THREE = VisitSize(calls=3, warmup_calls=1)
 
@@ -68,9 +68,9 @@ def time_visit(
     streams: bool = False,
     host: Any = None,
 ) -> Visited:
-    calls = Calls(call, inputs, wait)
+    timer = Timer(call, inputs, wait)
     return timing.time_visit(
-        calls, size, shape=Shape(1), round_number=round_number, streams=streams, host=host
+        timer, size, shape=Shape(1), round_number=round_number, streams=streams, host=host
     )
 
 
@@ -80,7 +80,7 @@ def warm_up(
     call: Callable[[Any], object] = no_op,
     inputs: Sequence[str] = ("input",),
 ) -> WarmedUp:
-    return timing.warm_up(Calls(call, inputs, wait), min_seconds, Shape(1))
+    return timing.warm_up(Timer(call, inputs, wait), min_seconds, Shape(1))
 
 
 def test_a_duration_includes_the_call_and_the_wait_for_its_end(clock: FakeClock) -> None:
@@ -261,7 +261,7 @@ def test_the_warm_up_uses_all_inputs(clock: FakeClock) -> None:
 
 
 def test_sustained_calls_fill_their_time(clock: FakeClock) -> None:
-    calls, seconds = timing.sustain(Calls(no_op, "ab", lambda: clock.advance(0.3)), 1.0)
+    calls, seconds = timing.sustain(Timer(no_op, "ab", lambda: clock.advance(0.3)), 1.0)
     assert calls == 4
     assert seconds == pytest.approx(1.2)
 
