@@ -21,7 +21,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen
 from advisor.tui.live import LiveScreen
-from advisor.tui.session import StartHost
+from advisor.tui.session import StartRunner
 from advisor.tui.setup import SetupScreen
 
 ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
@@ -110,7 +110,7 @@ class ScreenPilot(Pilot[int]):
 async def running_app(
     app: AdvisorApp, size: tuple[int, int] = (80, 24)
 ) -> AsyncIterator[ScreenPilot]:
-    """Run the app inside the `with`, and end its host process afterwards."""
+    """Run the app inside the `with`, and end its runner afterwards."""
     app.animation_level = "none"
     async with app.run_test(size=size, notifications=True):
         pilot = ScreenPilot(app)
@@ -130,10 +130,10 @@ def opened_app(context: Context, run: Run) -> AdvisorApp:
 
 def asking_app(
     context: Context,
-    host: StartHost | None = None,
+    runner: StartRunner | None = None,
     given: RunOptions | None = None,
     **run_options: Any,
 ) -> AdvisorApp:
     """Return the app with initial answers, by default for the CPU."""
     given = given or RunOptions(**{"gpu": "cpu", **run_options})
-    return AdvisorApp(LaunchOptions(run_options=given), context, start_host=host)
+    return AdvisorApp(LaunchOptions(run_options=given), context, start_runner=runner)

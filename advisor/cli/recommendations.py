@@ -1,6 +1,6 @@
 """Commands that measure: `recommend`, `resume`, `upgrade`, and `ask`, which starts the screens.
 
-`host` executes a run for the screens.
+`runner` executes a run for the screens.
 """
 
 from __future__ import annotations
@@ -191,9 +191,9 @@ def upgrade(
 
 
 @app.command(hidden=True)
-def host(run: str, wait_seconds: float | None = None) -> None:
+def runner(run: str, wait_seconds: float | None = None) -> None:
     """Execute a run for screens in another process."""
-    from advisor.execute import run_host
+    from advisor.execute.runner import execute_for_screens
 
     context = make_context()
-    run_host.execute_for_screens(context.store.find(run), context, sys.stdin, wait_seconds)
+    execute_for_screens(context.store.find(run), context, sys.stdin, wait_seconds)

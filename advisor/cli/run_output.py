@@ -55,7 +55,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
 
 def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = None) -> None:
     """Execute the rest of a run and print its progress, and its events as lines of JSON."""
-    from advisor.execute.run_host import execute_controlled
+    from advisor.execute.runner import execute_controlled
     from advisor.report import progress_lines
 
     context, event = make_context(), None

@@ -7,7 +7,7 @@
                  lock           held by the process that works on the run
                  control        commands of other processes to that one
                  state          `paused` while the run is paused
-                 host.log       standard error of that process if the screens started it
+                 runner.log     standard error of that process if the screens started it
                  arms/          control directories of the workers, with their logs
                  scratch/       weights, references, caches; removed when the run is finished
 """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from advisor.ask.context import Context
     from advisor.tui.dialogs import ChoiceDialog
     from advisor.tui.run_controller import RunController
-    from advisor.tui.session import StartHost
+    from advisor.tui.session import StartRunner
     from advisor.tui.setup import SetupScreen
 
 #: Characters of a notification.
@@ -64,7 +64,7 @@ class AdvisorApp(App[int]):
         launch_options: LaunchOptions,
         context: Context,
         *,
-        start_host: StartHost | None = None,
+        start_runner: StartRunner | None = None,
         theme_file: pathlib.Path | None = None,
     ) -> None:
         """`theme_file` has the theme that the user chose last."""
@@ -77,7 +77,7 @@ class AdvisorApp(App[int]):
         self.machine: Machine | None = None
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
-        self._start_host = start_host
+        self._start_runner = start_runner
         self._theme_file = theme_file
         for theme in THEMES:
             self.register_theme(theme)
@@ -98,7 +98,7 @@ class AdvisorApp(App[int]):
         if self._run_controller is None:
             from advisor.tui import run_controller
 
-            self._run_controller = run_controller.RunController(self, self._start_host)
+            self._run_controller = run_controller.RunController(self, self._start_runner)
         return self._run_controller
 
     def run_status(self) -> str:
@@ -289,7 +289,7 @@ class AdvisorApp(App[int]):
             self._run_controller.ask_to_leave()
 
     def action_interrupt(self) -> None:
-        if self._run_controller is not None and self._run_controller.owned_host is not None:
+        if self._run_controller is not None and self._run_controller.owned_runner is not None:
             self._run_controller.ask_to_cancel()
         else:
             self.notify("ctrl+q quits")

@@ -141,7 +141,7 @@ measurements."""
         if session.is_pause_requested:
             return Text("Pausing after this section ...", "bold")
         if not session.is_running and not session.is_finished:
-            error = session.host.failure_reason() if session.host is not None else ""
+            error = session.runner.failure_reason() if session.runner is not None else ""
             reason = panels.printable(error or "the run has stopped", 300)
             x = "shows the results so far" if session.state.groups else "closes it"
             return Text(f"{reason}  (x {x})", "bold")

@@ -21,9 +21,9 @@ from advisor.tui.results import ResultsScreen
 from advisor.tui.session import (
     NOT_CONTROLLED_MESSAGE,
     REFRESH_SECONDS,
-    HostProcess,
+    RunnerProcess,
     RunSession,
-    StartHost,
+    StartRunner,
 )
 
 if TYPE_CHECKING:
@@ -35,20 +35,20 @@ BUSY_MESSAGE = "a run is in progress ({}); cancel it or wait until it ends"
 
 
 class RunController:
-    """Controls the run that is shown; this program owns at most one host process at a time."""
+    """Controls the run that is shown; this program owns at most one runner at a time."""
 
-    def __init__(self, app: AdvisorApp, start_host: StartHost | None = None) -> None:
+    def __init__(self, app: AdvisorApp, start_runner: StartRunner | None = None) -> None:
         self._app = app
-        self._start_host = start_host or HostProcess
+        self._start_runner = start_runner or RunnerProcess
         self.session: RunSession | None = None
         #: The last answer of a run that was shown, and the run that was left to itself.
         self._shown: ShownAnswer | None = None
         self._left_run = ""
 
     @property
-    def owned_host(self) -> HostProcess | None:
-        host = self.session.host if self.session is not None else None
-        return host if host is not None and host.is_running else None
+    def owned_runner(self) -> RunnerProcess | None:
+        runner = self.session.runner if self.session is not None else None
+        return runner if runner is not None and runner.is_running else None
 
     def status(self) -> str:
         """Return the status of a run for the title bar, empty if none goes on or it is shown."""
@@ -63,8 +63,8 @@ class RunController:
     def refuse_if_busy(self) -> bool:
         """Return whether a run goes on, here or in another program, after notifying the user."""
         active = self._app.context.store.active_ids()
-        if self.owned_host is not None and self.session is not None:
-            # A host that has just been started does not hold the run yet.
+        if self.owned_runner is not None and self.session is not None:
+            # A runner that has just been started does not hold the run yet.
             active = active or [self.session.run.directory.name]
         if active:
             self._app.notify(BUSY_MESSAGE.format(" and ".join(active)), severity="warning")
@@ -92,7 +92,7 @@ class RunController:
             self._app.background.start(
                 "results", lambda: ShownAnswer(decide(run), catalogue, run), self.show_answer
             )
-        elif self.owned_host is None or not self.refuse_if_busy():
+        elif self.owned_runner is None or not self.refuse_if_busy():
             self.show(RunSession(run))
 
     def resume(self, name: str) -> None:
@@ -111,7 +111,7 @@ class RunController:
         return run
 
     def run(self, run: Run, wait_seconds: float | None = None) -> None:
-        self.show(RunSession(run, self._start_host(run, wait_seconds)))
+        self.show(RunSession(run, self._start_runner(run, wait_seconds)))
 
     def show(self, session: RunSession) -> None:
         self.session = session
@@ -203,7 +203,7 @@ class RunController:
 
     def ask_to_leave(self) -> None:
         session = self.session
-        if self.owned_host is None or session is None:
+        if self.owned_runner is None or session is None:
             self._app.shut_down(0)
             return
 
@@ -245,13 +245,13 @@ class RunController:
         return run.directory.name if is_stored else shlex.quote(str(run.directory))
 
     def detach(self) -> None:
-        if self.owned_host is not None and self.session is not None:
+        if self.owned_runner is not None and self.session is not None:
             if self.session.is_paused or self.session.is_pause_requested:
                 self.session.toggle_pause()
-            self.owned_host.detach()
+            self.owned_runner.detach()
             self._left_run = self.session.header.run_id
             self.session = None
 
     def terminate(self) -> None:
-        if self.owned_host is not None:
-            self.owned_host.terminate()
+        if self.owned_runner is not None:
+            self.owned_runner.terminate()

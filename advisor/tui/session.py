@@ -1,4 +1,4 @@
-"""One run as the screens show it: its events, its host process, and its provisional ranking."""
+"""One run as the screens show it: its events, its runner, and its provisional ranking."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ NOT_CONTROLLED_MESSAGE = "no process works on this run"
 class RunSession:
     """The run that is shown, after the events read so far."""
 
-    def __init__(self, run: Run, host: HostProcess | None = None) -> None:
+    def __init__(self, run: Run, runner: RunnerProcess | None = None) -> None:
         self.run = run
         self.header: Header = run.header()
         self.source = EventFileTail(run)
         self.state = RunState()
         #: The process that works on the run, if this program started it.
-        self.host = host
+        self.runner = runner
         self.is_pause_requested = False
         #: Arms that the user has skipped from here.
         self.skipped: set[str] = set()
@@ -58,7 +58,7 @@ class RunSession:
     @property
     def is_running(self) -> bool:
         """Whether a process works on the run, which this or another program may have started."""
-        return self.host.is_running if self.host is not None else self.run.is_active()
+        return self.runner.is_running if self.runner is not None else self.run.is_active()
 
     @property
     def is_paused(self) -> bool:
@@ -102,8 +102,8 @@ class RunSession:
         self.is_pause_requested = is_pausing
 
     def cancel(self) -> None:
-        if self.host is not None:
-            self.host.cancel()
+        if self.runner is not None:
+            self.runner.cancel()
         else:
             self.run.control.send("cancel")
 
@@ -177,25 +177,25 @@ class EventFileTail:
 
 
 #: Starts the process that works on a run, with the seconds to wait for a quiet machine, if given.
-StartHost: TypeAlias = "Callable[[Run, float | None], HostProcess]"
-HOST_COMMAND = (*ADVISOR_COMMAND, "host")
+StartRunner: TypeAlias = "Callable[[Run, float | None], RunnerProcess]"
+RUNNER_COMMAND = (*ADVISOR_COMMAND, "runner")
 TERMINATION_SECONDS = 3.0
 ERROR_PREFIX = "p3-advisor: "
 
 
-class HostProcess:
+class RunnerProcess:
     """The process that works on one run.
 
     If this process is killed, the standard input of the other closes, and it ends the run.
     """
 
     def __init__(
-        self, run: Run, wait_seconds: float | None = None, command: tuple[str, ...] = HOST_COMMAND
+        self, run: Run, wait_seconds: float | None = None, command: tuple[str, ...] = RUNNER_COMMAND
     ) -> None:
         """Start it; it waits for a quiet machine, by default as long as the question says."""
         run.control.clear()
         wait = [] if wait_seconds is None else ["--wait-seconds", f"{wait_seconds:g}"]
-        self._log = run.directory / "host.log"
+        self._log = run.directory / "runner.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
                 [*command, str(run.directory), *wait],

@@ -12,12 +12,12 @@ from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.session import HostProcess
+from advisor.tui.session import RunnerProcess
 
 probes, rubric, home = map(pathlib.Path, sys.argv[1:4])
 command = (
     sys.executable,
-    str(pathlib.Path(__file__).with_name("host.py")),
+    str(pathlib.Path(__file__).with_name("runner.py")),
     str(probes),
     str(rubric),
 )
@@ -27,8 +27,8 @@ launch_options = LaunchOptions(
 )  # type: ignore[arg-type]
 
 
-start = functools.partial(HostProcess, command=command)
-app = AdvisorApp(launch_options, context, start_host=start)
+start = functools.partial(RunnerProcess, command=command)
+app = AdvisorApp(launch_options, context, start_runner=start)
 code = app.run()
 print(app.exit_message())
 sys.exit(code)

@@ -1,7 +1,7 @@
 """Send a signal to a run in every phase, then resume it: nothing may be left, lost or stuck.
 
 A kill takes about ten seconds. `-m long` tries every combination of a phase, a signal and a victim,
-which is the advisor, the newest worker, its watchdog or the host process of the screens.
+which is the advisor, the newest worker, its watchdog or the runner of the screens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 ALWAYS = {("build", "SIGTERM", "advisor"), ("warmup", "SIGKILL", "watchdog")}
 PHASES = ("import", "build", "correctness", "warmup", "measure")
 SIGNALS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGSTOP")
-VICTIMS = ("advisor", "worker", "watchdog", "host")
+VICTIMS = ("advisor", "worker", "watchdog", "runner")
 #: A stopped process continues after this long.
 STOPPED_SECONDS = 1.0
 PHASE_SECONDS, END_SECONDS = 60.0, 120.0
@@ -42,10 +42,10 @@ PHASE_SECONDS, END_SECONDS = 60.0, 120.0
 def start(
     victim: str, home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path
 ) -> subprocess.Popen[bytes]:
-    """Start or resume a run, by the driver or by the host process of the screens."""
+    """Start or resume a run, by the driver or by the runner of the screens."""
     command = [FAKES / "drive.py", home, probes, rubric, "quick", "1s"]
-    if victim == "host":
-        command = [FAKES / "host.py", probes, rubric, newest_run(home)]
+    if victim == "runner":
+        command = [FAKES / "runner.py", probes, rubric, newest_run(home)]
     with (home.parent / "errors").open("ab") as errors:
         return subprocess.Popen(
             [sys.executable, *map(str, command)],
@@ -77,7 +77,7 @@ def wait_for_phase(process: subprocess.Popen[bytes], home: pathlib.Path, phase: 
 
 def victim_of(process: subprocess.Popen[bytes], victim: str) -> psutil.Process:
     parent = psutil.Process(process.pid)
-    if victim in {"advisor", "host"}:
+    if victim in {"advisor", "runner"}:
         return parent
     with contextlib.suppress(psutil.Error):
         watchdogs = sorted(parent.children(), key=psutil.Process.create_time)
@@ -109,7 +109,7 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
     fake_rubric: pathlib.Path,
     context: Context,
 ) -> None:
-    if victim == "host":
+    if victim == "runner":
         sessions.create_run(context, sessions.short_options("quick", all_arms=False))
 
     def is_gone() -> bool:

@@ -22,7 +22,7 @@ from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import actions
-from advisor.tui.session import HostProcess, StartHost
+from advisor.tui.session import RunnerProcess, StartRunner
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 
@@ -100,14 +100,14 @@ def recorded(tui_context: Context, recorded_home: pathlib.Path) -> Run:
 
 
 @pytest.fixture
-def fake_host(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> StartHost:
-    """Return a function that starts the host process of a run of fake workflows."""
-    command = (sys.executable, str(FAKES / "host.py"), str(fake_probes), str(fake_rubric))
-    return functools.partial(HostProcess, command=command)
+def fake_runner(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> StartRunner:
+    """Return a function that starts the runner of a run of fake workflows."""
+    command = (sys.executable, str(FAKES / "runner.py"), str(fake_probes), str(fake_rubric))
+    return functools.partial(RunnerProcess, command=command)
 
 
 @pytest.fixture
-def waiting_host() -> StartHost:
-    """Return a function that starts a process in place of the host, until the test ends."""
+def waiting_host() -> StartRunner:
+    """Return a function that starts a process in place of the runner, until the test ends."""
     command = (sys.executable, "-c", "import sys; sys.stdin.read()")
-    return functools.partial(HostProcess, command=command)
+    return functools.partial(RunnerProcess, command=command)

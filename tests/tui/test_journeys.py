@@ -25,7 +25,7 @@ from advisor.tui.home import HomeScreen
 from advisor.tui.live import LiveScreen
 from advisor.tui.plan_step import PlanStep
 from advisor.tui.results import DetailScreen, ResultsScreen
-from advisor.tui.session import StartHost
+from advisor.tui.session import StartRunner
 from advisor.tui.table import Table
 from advisor.tui.target_step import TargetStep
 
@@ -140,9 +140,9 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_defau
 
 @pytest.mark.slow
 async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_cancelled(
-    context: Context, fake_host: StartHost
+    context: Context, fake_runner: StartRunner
 ) -> None:
-    app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60s")
+    app = asking_app(context, fake_runner, workflows="quick", batch_sizes="1,2,3,4", budget="60s")
     async with running_app(app) as pilot:
         await pilot.start_run()
         session = builders.known(app.run_controller.session)
@@ -165,13 +165,13 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
 
 @pytest.mark.slow
 async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancelled(
-    context: Context, fake_host: StartHost
+    context: Context, fake_runner: StartRunner
 ) -> None:
     run_options = RunOptions(
         gpu="cpu", batch_sizes="1,2,3", budget="60s", workflows="quick,misbehaving/escapes"
     )
     run = create_run(context, run_options)
-    host = fake_host(run, None)
+    runner = fake_runner(run, None)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         home = await pilot.wait_for_screen(HomeScreen)
@@ -180,7 +180,7 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         await pilot.press("enter")
         live = await pilot.wait_for_screen(LiveScreen)
         session = builders.known(app.run_controller.session)
-        assert session.host is None
+        assert session.runner is None
         arm = "misbehaving/escapes"
         await pilot.wait_for(lambda: session.state.processes.get(arm))
         await pilot.wait_for(lambda: session.state.processes[arm][-1].imported is not None)
@@ -207,16 +207,16 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         await pilot.wait_for(lambda: not session.is_paused)
         await pilot.press("x", "y")
         await pilot.wait_for_screen(ResultsScreen)
-        await pilot.wait_for(lambda: not host.is_running)
+        await pilot.wait_for(lambda: not runner.is_running)
     assert not isinstance(run.events()[-1].run_event, Finished)
     assert not (run.directory / "control").exists()
 
 
 async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_measures_it(
-    context: Context, waiting_host: StartHost
+    context: Context, waiting_host: StartRunner
 ) -> None:
     run = make_run(context.store, finished=False)
-    app = AdvisorApp(LaunchOptions(), context, start_host=waiting_host)
+    app = AdvisorApp(LaunchOptions(), context, start_runner=waiting_host)
     async with running_app(app) as pilot:
         with run.writer():
             app.action_history()
@@ -238,7 +238,7 @@ async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_mea
         await pilot.wait_for_screen(LiveScreen)
         session = builders.known(app.run_controller.session)
         assert session.run.directory == run.directory
-        assert session.host is not None
+        assert session.runner is not None
 
 
 async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: Context) -> None:

@@ -38,8 +38,8 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
 from advisor.domain.text import MISSING
-from advisor.execute import run_host as hosting
-from advisor.execute.run_host import Gate
+from advisor.execute import runner as execute_runner
+from advisor.execute.runner import Gate
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import session as tui_session
@@ -52,7 +52,7 @@ from advisor.tui.progress import (
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.session import RunSession, StartHost, choose_leader
+from advisor.tui.session import RunSession, StartRunner, choose_leader
 from advisor.tui.widgets import EMPTY, FULL
 from probes.events import PhaseStarted, Ready
 from probes.outcome import Failure, Outcome
@@ -318,16 +318,19 @@ def test_a_run_pauses_only_between_sections() -> None:
     building = WorkerReported(
         arm="quick", process=0, worker_event=PhaseStarted(phase="build", shape=Shape(1))
     )
-    assert [hosting._is_between_sections(each) for each in (ended, building)] == [True, False]
+    assert [execute_runner._is_between_sections(each) for each in (ended, building)] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.slow
 def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
-    tui_context: Context, fake_host: StartHost
+    tui_context: Context, fake_runner: StartRunner
 ) -> None:
     run = sessions.create_run(tui_context, sessions.short_options("quick"))
     run.control.send("cancel")  # to an earlier process
-    session = RunSession(run, fake_host(run, 0.5))
+    session = RunSession(run, fake_runner(run, 0.5))
     session.refresh()
     assert session.why_not_skipped("quick") == ""
     session.skip("quick")
@@ -343,10 +346,12 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
 
 
 @pytest.mark.slow
-def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: StartHost) -> None:
+def test_a_detached_run_continues_to_its_end(
+    tui_context: Context, fake_runner: StartRunner
+) -> None:
     run = sessions.create_run(tui_context, sessions.short_options("quick"))
-    host = fake_host(run, None)
-    session = RunSession(run, host)
+    runner = fake_runner(run, None)
+    session = RunSession(run, runner)
     while not session.state.last_groups:
         time.sleep(0.01)
         session.refresh()
@@ -354,9 +359,9 @@ def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: St
     while not session.is_paused:
         time.sleep(0.01)
     session.toggle_pause()
-    host.detach()
+    runner.detach()
     workers.wait_until(lambda: run.state().finished and not run.is_active(), 60)
     session = RunSession(run)
     session.refresh()
     assert session.is_finished
-    assert not host.is_running or host._process.wait(10) == 0
+    assert not runner.is_running or runner._process.wait(10) == 0

@@ -31,7 +31,7 @@ from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen
 from advisor.tui.live import LiveScreen, Timeline
 from advisor.tui.results import ResultsScreen
-from advisor.tui.session import RunSession, StartHost
+from advisor.tui.session import RunSession, StartRunner
 from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table
 
@@ -52,10 +52,10 @@ def is_under_cursor(table: Table, key: str) -> bool:
 
 
 async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
-    tui_context: Context, fake_host: StartHost
+    tui_context: Context, fake_runner: StartRunner
 ) -> None:
     arm = "misbehaving/escapes"
-    app = asking_app(tui_context, fake_host, short_options(arm))
+    app = asking_app(tui_context, fake_runner, short_options(arm))
     async with running_app(app) as pilot:
         live = await pilot.start_run()
         await pilot.press("s")
@@ -103,9 +103,9 @@ def test_only_an_exported_page_has_the_recipe(
 
 
 async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
-    tui_context: Context, fake_host: StartHost
+    tui_context: Context, fake_runner: StartRunner
 ) -> None:
-    app = asking_app(tui_context, fake_host, short_options("misbehaving/escapes"))
+    app = asking_app(tui_context, fake_runner, short_options("misbehaving/escapes"))
     async with running_app(app) as pilot:
         await pilot.start_run()
         session = builders.known(app.run_controller.session)
@@ -121,7 +121,7 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     assert run.directory.name in app.exit_message()
     assert "--open" in app.exit_message()
     assert run.is_active()
-    builders.known(session.host).terminate()
+    builders.known(session.runner).terminate()
     assert psutil.wait_procs(escaped, 30)[1] == []
 
 

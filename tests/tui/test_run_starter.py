@@ -28,7 +28,7 @@ from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog
 from advisor.tui.home import HomeScreen
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen
-from advisor.tui.session import HostProcess, StartHost
+from advisor.tui.session import RunnerProcess, StartRunner
 from advisor.tui.setup import SetupScreen
 
 
@@ -46,12 +46,12 @@ async def start(pilot: ScreenPilot) -> None:
     await pilot.wait_for_screen(ChoiceDialog)
 
 
-def quick_app(context: Context, host: StartHost) -> AdvisorApp:
-    return asking_app(context, host, short_options("quick"))
+def quick_app(context: Context, runner: StartRunner) -> AdvisorApp:
+    return asking_app(context, runner, short_options("quick"))
 
 
 async def test_a_busy_machine_is_named_and_a_run_waits_or_starts_at_once_or_not_at_all(
-    context: Context, busy_machine: tuple[str, ...], waiting_host: StartHost
+    context: Context, busy_machine: tuple[str, ...], waiting_host: StartRunner
 ) -> None:
     async with running_app(quick_app(context, waiting_host)) as pilot:
         await start(pilot)
@@ -76,7 +76,7 @@ async def test_a_busy_machine_is_named_and_a_run_waits_or_starts_at_once_or_not_
 
 
 async def test_a_run_starts_after_its_time_is_shown_and_not_without_an_answer(
-    context: Context, waiting_host: StartHost
+    context: Context, waiting_host: StartRunner
 ) -> None:
     async with running_app(quick_app(context, waiting_host)) as pilot:
         await start(pilot)
@@ -90,7 +90,7 @@ async def test_a_run_starts_after_its_time_is_shown_and_not_without_an_answer(
 
 
 async def test_a_screen_that_was_left_asks_nothing(
-    context: Context, monkeypatch: pytest.MonkeyPatch, waiting_host: StartHost
+    context: Context, monkeypatch: pytest.MonkeyPatch, waiting_host: StartRunner
 ) -> None:
     """The question would take the keys that are typed elsewhere."""
     is_observed = threading.Event()
@@ -111,15 +111,15 @@ async def test_a_screen_that_was_left_asks_nothing(
     assert context.store.history() == []
 
 
-def open_copy(context: Context, recorded: Run, host: StartHost) -> AdvisorApp:
+def open_copy(context: Context, recorded: Run, runner: StartRunner) -> AdvisorApp:
     """Return the app that shows a copy of the recorded run in the store of the test."""
     stored = context.store.run_directory(recorded.directory.name)
     shutil.copytree(recorded.directory, stored)
-    return AdvisorApp(LaunchOptions(open=stored.name), context, start_host=host)
+    return AdvisorApp(LaunchOptions(open=stored.name), context, start_runner=runner)
 
 
 async def test_v_names_what_keeps_the_machine_busy(
-    context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartHost
+    context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartRunner
 ) -> None:
     async with running_app(open_copy(context, recorded, waiting_host)) as pilot:
         await pilot.wait_for_screen(ResultsScreen)
@@ -130,15 +130,15 @@ async def test_v_names_what_keeps_the_machine_busy(
 
 
 async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_not_clear(
-    context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartHost
+    context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartRunner
 ) -> None:
     waits = list[float | None]()
 
-    def host(run: Run, wait_seconds: float | None) -> HostProcess:
+    def runner(run: Run, wait_seconds: float | None) -> RunnerProcess:
         waits.append(wait_seconds)
         return waiting_host(run, wait_seconds)
 
-    app = open_copy(context, recorded, host)
+    app = open_copy(context, recorded, runner)
     async with running_app(app) as pilot:
         results = await pilot.wait_for_screen(ResultsScreen)
         changed = with_decision(results.original.answer, word="LIKELY")
@@ -165,7 +165,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
 
 
 async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
-    context: Context, recorded: Run, waiting_host: StartHost
+    context: Context, recorded: Run, waiting_host: StartRunner
 ) -> None:
     app = open_copy(context, recorded, waiting_host)
     async with running_app(app, (120, 40)) as pilot:
@@ -194,7 +194,7 @@ def wait_seconds(context: Context, run_id: str) -> float:
 
 @pytest.mark.slow
 async def test_m_measures_the_undecided_workflows_for_longer(
-    context: Context, recorded: Run, waiting_host: StartHost
+    context: Context, recorded: Run, waiting_host: StartRunner
 ) -> None:
     app = open_copy(context, recorded, waiting_host)
     async with running_app(app) as pilot:

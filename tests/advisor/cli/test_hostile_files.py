@@ -21,7 +21,7 @@ from advisor.execute import drafts
 from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
 from advisor.store.store import Store
-from advisor.tui.session import HOST_COMMAND
+from advisor.tui.session import RUNNER_COMMAND
 
 COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000
@@ -212,7 +212,7 @@ def executed(checkout: pathlib.Path) -> list[str]:
     [
         pytest.param([COMMAND, "workflows"], id="workflows"),
         pytest.param([COMMAND, "doctor"], id="doctor"),
-        pytest.param([*HOST_COMMAND, "--help"], id="the host of the screens"),
+        pytest.param([*RUNNER_COMMAND, "--help"], id="the runner of the screens"),
     ],
 )
 def test_commands_execute_nothing_in_the_current_directory(

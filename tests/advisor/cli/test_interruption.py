@@ -16,7 +16,7 @@ from forks import RunCli, run_command
 
 from advisor.cli.interruption import InterruptedRunError
 from advisor.domain.answer import Problem
-from advisor.execute import execution, run_host
+from advisor.execute import execution, runner
 from advisor.report import answer_files
 from advisor.report.answer_files import decide
 from advisor.store.store import Store
@@ -86,7 +86,7 @@ def test_an_interrupted_run_prints_what_is_known_as_json(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     copy_until(recorded, tmp_path, stopped_at)
-    monkeypatch.setattr(run_host, "execute_controlled", interrupt)
+    monkeypatch.setattr(runner, "execute_controlled", interrupt)
     ended = run_cli("resume", recorded.name, "--json", home=tmp_path)
     assert ended.returncode == status
     answer = json.loads(ended.stdout)
@@ -114,7 +114,7 @@ def test_without_an_answer_the_message_has_the_command_that_resumes_the_run(
 ) -> None:
     copy_until(recorded, tmp_path, "race_opened")
     for owner, name in (
-        (run_host, "execute_controlled"),
+        (runner, "execute_controlled"),
         (answer_files, "open_answer"),
         (Store, "history"),
     ):
@@ -193,7 +193,7 @@ def test_resume_names_the_run_that_it_takes_and_others_that_measure(
     stopped, finished = (
         recorded_runs.make_run(store, finished=each).directory.name for each in (False, True)
     )
-    monkeypatch.setattr(run_host, "execute_controlled", lambda *_: iter(()))
+    monkeypatch.setattr(runner, "execute_controlled", lambda *_: iter(()))
     assert (
         run_cli("resume", home=tmp_path)
         .stderr.splitlines()[0]

@@ -1,6 +1,6 @@
 """Execute a run and obey the commands that other processes write into its directory.
 
-`advisor.store.control` describes the commands. `host` is the process that works on a run for the
+`advisor.store.control` describes the commands. `runner` is the process that works on a run for the
 screens: when its standard input closes without the line `stay`, the screens were killed, and the
 run ends.
 """

@@ -1,6 +1,6 @@
 """Execute a run of fake workflows for the screens.
 
-Usage: `python host.py PROBES RUBRIC RUN [--wait-seconds SECONDS]`.
+Usage: `python runner.py PROBES RUBRIC RUN [--wait-seconds SECONDS]`.
 """
 
 import os
@@ -9,7 +9,7 @@ import signal
 import sys
 
 from advisor.ask.context import Context
-from advisor.execute import run_host
+from advisor.execute import runner
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
@@ -19,4 +19,4 @@ context = Context(
 )
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 wait_seconds = float(sys.argv[5]) if len(sys.argv) > 5 else None
-run_host.execute_for_screens(Run(directory), context, sys.stdin, wait_seconds)
+runner.execute_for_screens(Run(directory), context, sys.stdin, wait_seconds)
