@@ -122,6 +122,7 @@ def _expect(
         NO_DEVIATION if got.shape == wanted.shape or random is None else OTHER_SHAPE,
         left_out=sample(left_out) > 0 if left_out is not False and left_out.any() else None,
         keys=keys,
+        is_value=isinstance(wanted, np.generic),
     )
     values = expected.values
     if random is None:

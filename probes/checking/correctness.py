@@ -59,7 +59,8 @@ def check_outputs(
         )
         return dataclasses.replace(found, accuracy=accuracy)
 
-    for number, every in enumerate(produced):
+    for number, returned in enumerate(produced):
+        every = whole.with_values(number, returned)
         if found := _find_structural_fault(whole, number, every):
             return record("incorrect", found[0]), found[1]
         outputs = whole.keep_compared(every)

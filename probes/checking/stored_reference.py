@@ -73,6 +73,8 @@ class ExpectedOutput:
     keys: Keys | None = None
     #: The root mean square of the reference over all input sets.
     least_scale: float = 0.0
+    #: Whether it is a number, a flag or a text of Python's.
+    is_value: bool = False
 
     @property
     def compared_elements(self) -> int:
@@ -204,6 +206,14 @@ class Reference:
             for index, each in enumerate(outputs)
             if self.uncompared.get(index) in {None, "partly-random"}
         ]
+
+    def with_values(self, number: int, outputs: Sequence[Any]) -> list[Any]:
+        """Return outputs with the model's numbers and texts if the stack returns tensors alone."""
+        expected = self.outputs[number]
+        if len(outputs) != sum(not each.is_value for each in expected):
+            return list(outputs)
+        tensors = iter(outputs)
+        return [each.values[0] if each.is_value else next(tensors) for each in expected]
 
     def limits(self, index: int, rules: Rules) -> Limits:
         return Limits([outputs[index] for outputs in self.outputs], rules)

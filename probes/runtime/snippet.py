@@ -110,7 +110,9 @@ class MarkedSnippet:
         """Return the result as numpy arrays; of text one, `(rows, tokens)`, padded with -1."""
         if not self.makes_text:
             return collect(self.result)
-        rows = [collect(row)[0] for row in self.result]
+        rows = [
+            collect(row)[0] if hasattr(row, "shape") else np.asarray(row) for row in self.result
+        ]
         tokens = np.full((len(rows), max(map(len, rows))), -1)
         for row, values in enumerate(rows):
             tokens[row, : len(values)] = values
@@ -160,9 +162,6 @@ def collect(value: Any) -> list[Any]:
         return [as_collected(np.asarray(value.numpy() if hasattr(value, "numpy") else value))]
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         return []
-    value = list(value)
-    if value and isinstance(value[0], int):
-        return [np.asarray(value)]
     return [array for each in value for array in collect(each)]
 
 

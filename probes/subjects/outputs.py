@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import types
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,13 +17,17 @@ from probes.adapter import ModelError
 
 #: Containers and objects in each other that are searched.
 MAX_DEPTH = 16
+#: Of what is compared besides tensors.
+VALUES = (bool, int, float, str, np.generic)
 CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
 
 
 def collect(output: Any, seen: frozenset[int] = frozenset()) -> list[Any]:
-    """Return the tensors in `output` as numpy arrays on the host, in order.
+    """Return the tensors in `output` as numpy arrays on the host, and its other values, in order.
 
-    They are copies: an output may share its memory with a state that the next call changes. Lower
+    Numbers, flags and texts, the latter by their checksums, are numpy's scalars.
+
+    Arrays are copies: an output may share its memory with a state that the next call changes. Lower
     precisions become float32, and complex numbers a last dimension of both parts. Sparse and
     quantised tensors become dense ones, and nested tensors their parts. Containers and the fields
     of objects are searched; anything else is dropped, see `unseen_types`. `seen` has the ids of
@@ -36,32 +41,47 @@ def collect(output: Any, seen: frozenset[int] = frozenset()) -> list[Any]:
             "let forward return output.to_tensor(0), or the data and the mask",
         )
     if isinstance(output, torch.Tensor):
-        host = output.detach().to("cpu", copy=True)
-        if host.is_quantized:
-            host = host.dequantize()
-        if host.layout is not torch.strided:
-            host = host.to_dense()
-        if host.is_complex():
-            host = torch.view_as_real(host.resolve_conj())
-        if host.is_floating_point() and host.dtype not in {torch.float32, torch.float64}:
-            host = host.float()
-        return [host.resolve_neg().numpy()]
+        return [_on_host(output)]
     if isinstance(output, np.ndarray):
         return collect(torch.as_tensor(output)) if output.dtype.kind in "biufc" else []
+    if isinstance(output, VALUES):
+        value = np.asarray(zlib.crc32(output.encode()) if isinstance(output, str) else output)[()]
+        return [value] if np.asarray(value).dtype.kind in "biuf" else []
     if id(output) in seen or len(seen) > MAX_DEPTH:
         return []
     return [array for value in _parts(output) for array in collect(value, seen | {id(output)})]
 
 
+def _on_host(tensor: torch.Tensor) -> Any:
+    host = tensor.detach().to("cpu", copy=True)
+    if host.is_quantized:
+        host = host.dequantize()
+    if host.layout is not torch.strided:
+        host = host.to_dense()
+    if host.is_complex():
+        host = torch.view_as_real(host.resolve_conj())
+    if host.is_floating_point() and host.dtype not in {torch.float32, torch.float64}:
+        host = host.float()
+    return host.resolve_neg().numpy()
+
+
 def _parts(output: Any) -> list[Any]:
-    """Return the values in a container or in an object, but for those of functions and modules."""
+    """Return the values in a container or in an object, but for those of functions and modules.
+
+    Of sets and objects without declared fields only tensors count: texts in a set have no fixed
+    order, and numbers of an object may count its calls.
+    """
     if isinstance(output, Mapping):
         return list(output.values())
-    if isinstance(output, (tuple, list, set, frozenset, collections.deque)):
+    if isinstance(output, (tuple, list, collections.deque)):
         return list(output)
     if isinstance(output, (type, torch.nn.Module, *CODE)):
         return []
-    return [value for _, value in attributes(output)]
+    is_set = isinstance(output, (set, frozenset))
+    found = list(output) if is_set else [value for _, value in attributes(output)]
+    if dataclasses.is_dataclass(output):
+        return found
+    return [value for value in found if not isinstance(value, VALUES)]
 
 
 def attributes(value: Any) -> list[tuple[str, Any]]:
@@ -89,12 +109,10 @@ def is_cut(output: Any, seen: frozenset[int] = frozenset()) -> bool:
 
 
 def unseen_types(output: Any) -> set[str]:
-    """Return the types of the values of an output that `collect` drops, but for None and flags."""
+    """Return the types of the values of an output that `collect` drops, but for None."""
     if is_cut(output):
         return {f"values in more than {MAX_DEPTH} containers"}
-    return types_in(
-        output, lambda value: value is None or isinstance(value, bool) or bool(collect(value))
-    )
+    return types_in(output, lambda value: value is None or bool(collect(value)))
 
 
 def types_in(output: Any, is_left_out: Callable[[Any], bool]) -> set[str]:

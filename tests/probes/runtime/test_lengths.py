@@ -226,6 +226,22 @@ def reference() -> Reference:
     return create_reference("float64", exact, [[one[0] @ MATRIX] for one in inputs], inputs)
 
 
+def test_an_output_that_is_the_number_of_rows_leaves_new_sizes_right() -> None:
+    rows, size = np.ones((BUILT, 8)), np.int64(BUILT)
+    known = create_reference("float64", [[rows, size]], [[rows, size]], [[rows]])
+    program = types.SimpleNamespace(
+        feed=lambda inputs: inputs[0], collect=lambda rows: [rows, np.int64(len(rows))]
+    )
+    cell = types.SimpleNamespace(
+        program=program,
+        reference=known,
+        rules=rules("float32"),
+        call=lambda inputs: program.collect(inputs[0]),
+    )
+    assert not flexibility.has_coupled_rows(cell, known, [BUILT])  # type: ignore[arg-type]
+    assert flexibility.of_batch_size(cell, 9).find_fault([np.ones((9, 8)), np.int64(9)]) is None  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("turned", "is_wrong"), [(1, False), (5, True)])
 def test_an_index_at_a_near_tie_is_no_wrong_output_of_a_new_size(
     turned: int, is_wrong: bool

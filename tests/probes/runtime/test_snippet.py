@@ -47,6 +47,7 @@ class Packed:
         lambda _: Packed(),
         lambda values: [values, "text", None, 3],
         lambda values: {"values": values, "number": 3},
+        lambda values: (3, values, values.shape),
         lambda values: collections.OrderedDict(values=(values,)),
         lambda values: Output(values, 1.0),
         lambda values: (each for each in [values]),

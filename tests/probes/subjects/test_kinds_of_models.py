@@ -274,7 +274,14 @@ def test_rounding_inside_of_a_model_is_rounding(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        *("returns_boxes", "returns_array", "returns_slots", "returns_deque", "returns_callable"),
+        *(
+            "returns_boxes",
+            "returns_number",
+            "returns_array",
+            "returns_slots",
+            "returns_deque",
+            "returns_callable",
+        ),
         *("returns_spectrum", "returns_sparse", "returns_nested"),
         *("returns_conjugate", "returns_float8", "masks_by_infinity"),
     ],
@@ -290,11 +297,7 @@ def test_tensors_in_own_classes_and_unusual_numbers_are_compared(
 
 @pytest.mark.parametrize(
     ("function", "unseen"),
-    [
-        ("returns_opaque", "Opaque"),
-        ("returns_number", "float"),
-        ("returns_chain", "values in more than 16 containers"),
-    ],
+    [("returns_opaque", "Opaque"), ("returns_chain", "values in more than 16 containers")],
 )
 def test_values_that_cannot_be_seen_are_named(
     function: str, unseen: str, tmp_path: pathlib.Path
@@ -303,6 +306,31 @@ def test_values_that_cannot_be_seen_are_named(
     found = case.judge()
     assert (found.accuracy_class, found.accuracy.unseen) == ("unchecked", (unseen,))
     assert case.judge(lambda _, array: array * 0.9).accuracy_class == "incorrect"
+
+
+def test_numbers_flags_and_texts_are_compared(tmp_path: pathlib.Path) -> None:
+    case = make_case("returns_values", tmp_path)
+    rows, tensor, *others = case.outputs[0]
+    assert (rows, tensor.shape, len(others)) == (2, (2, 16), 5)
+    assert (case.judge().accuracy_class, case.judge().accuracy.unseen) == ("exact", ())
+    for wrong in range(7):
+
+        def change(index: int, array: Any, by: int = wrong) -> Any:
+            return array * 2 + 1 if index == by else array
+
+        assert case.judge(change).accuracy_class == "incorrect"
+
+
+def test_values_are_not_expected_of_stacks_that_return_tensors_alone(
+    tmp_path: pathlib.Path,
+) -> None:
+    case = make_case("returns_values", tmp_path)
+    tensors = [arrays[1:2] for arrays in case.outputs]
+    rules = workers.rules(case.dtype, tolerance=0.0)
+    assert correctness.check_outputs(case.reference, tensors, rules, Shape(2))[1] is None
+    some = [arrays[:2] for arrays in case.outputs]
+    found, _ = correctness.check_outputs(case.reference, some, rules, Shape(2))
+    assert found.accuracy.fault == "shape"
 
 
 def test_complex_outputs_are_compared_in_both_parts(tmp_path: pathlib.Path) -> None:
