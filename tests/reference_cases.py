@@ -57,24 +57,25 @@ class Model(torch.nn.Module):
 
 
 class Factories:
-    """The code of factories, and the settings of the requests for their models."""
+    """The code of factories in the working directory, and the settings of their requests."""
 
     def __init__(self, code: str, **settings: Any) -> None:
         self._code = code
         self._settings = {"dtype": "own", "batch_sizes": [2]} | settings
 
-    def request(self, function: str, directory: pathlib.Path, **changes: Any) -> protocol.Request:
+    def request(self, function: str, **changes: Any) -> protocol.Request:
+        directory = pathlib.Path.cwd()
         file = directory / "nets.py"
         file.write_text(self._code)
         settings = self._settings | changes
         subject = {"kind": "factory", "name": f"{file}:{function}"}
         return workers.subject_request(subject, directory, **settings)
 
-    def open(self, function: str, directory: pathlib.Path, **changes: Any) -> Any:
-        return by_request.open_torch_subject(self.request(function, directory, **changes))
+    def open(self, function: str, **changes: Any) -> Any:
+        return by_request.open_torch_subject(self.request(function, **changes))
 
-    def make_case(self, function: str, directory: pathlib.Path, **changes: Any) -> Case:
-        request = self.request(function, directory, **changes)
+    def make_case(self, function: str, **changes: Any) -> Case:
+        request = self.request(function, **changes)
         subject = by_request.open_torch_subject(request)
         (rows,) = request.batch_sizes
         inputs = [subject.inputs(rows, number) for number in range(request.input_sets)]
@@ -88,10 +89,10 @@ class Factories:
             assert all(map(np.array_equal, olds, news))
         return Case(subject, inputs, stored_reference.load_reference(file), outputs)
 
-    def make_reference(self, function: str, directory: pathlib.Path, **changes: Any) -> Reference:
-        return self.make_case(function, directory, **changes).reference
+    def make_reference(self, function: str, **changes: Any) -> Reference:
+        return self.make_case(function, **changes).reference
 
 
-def make_case(function: str, directory: pathlib.Path, **changes: Any) -> Case:
+def make_case(function: str, **changes: Any) -> Case:
     """Return the case of a model that does unusual things in a call."""
-    return Factories(MODELS, input_sets=4).make_case(f"of_{function}", directory, **changes)
+    return Factories(MODELS, input_sets=4).make_case(f"of_{function}", **changes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import pytest
@@ -100,6 +99,7 @@ def build(name):
 """
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("model", "mentions", "step"),
     [
@@ -119,11 +119,9 @@ def build(name):
         ("decomposed", "aten._linalg_svd", "other operators"),
     ],
 )
-def test_the_reason_says_what_the_model_does(
-    model: str, mentions: str, step: str, tmp_path: pathlib.Path
-) -> None:
+def test_the_reason_says_what_the_model_does(model: str, mentions: str, step: str) -> None:
     code = f"{MODELS}\n\ndef made():\n    return build({model!r})\n"
-    request = Factories(code).request("made", tmp_path)
+    request = Factories(code).request("made")
     subject = by_request.open_torch_subject(request)
     inputs: list[Any] = subject.inputs(2, 0)
     with pytest.raises(Exception, match="") as raised:  # noqa: PT011 - of any class
@@ -135,9 +133,10 @@ def test_the_reason_says_what_the_model_does(
     assert step in (found.fix or "")
 
 
-def test_torch_compile_names_an_operator_that_it_cannot_trace(tmp_path: pathlib.Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_torch_compile_names_an_operator_that_it_cannot_trace() -> None:
     code = f"{MODELS}\n\ndef made():\n    return build('custom')\n"
-    subject = by_request.open_torch_subject(Factories(code).request("made", tmp_path))
+    subject = by_request.open_torch_subject(Factories(code).request("made"))
     with pytest.raises(RuntimeError) as raised:
         torch.compile(subject.module)(*subject.inputs(2, 0))
     assert "nets::swish" in failures.classify(raised.value, "build").reason

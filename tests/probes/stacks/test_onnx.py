@@ -33,6 +33,7 @@ def build():
 """
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.stack
 @pytest.mark.parametrize(
     ("code", "reason"),
@@ -42,10 +43,8 @@ def build():
         (NAMED.replace(', "name": "levels"', ""), "type int,"),
     ],
 )
-def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
-    code: str, reason: str, tmp_path: pathlib.Path
-) -> None:
-    request = Factories(code, batch_sizes=[1]).request("build", tmp_path)
+def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(code: str, reason: str) -> None:
+    request = Factories(code, batch_sizes=[1]).request("build")
     subject = by_request.open_torch_subject(request)
     with pytest.raises(UnsupportedError, match=reason):
         onnx_export.model_file(subject, subject.inputs(1, 0), request)

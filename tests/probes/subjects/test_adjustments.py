@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pathlib
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from reference_cases import MODEL, Factories
 from probes.adapter import ModelError
 from probes.facts import TRAINING_MODE
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("here")]
 
 MODELS = """
 def parts():
@@ -150,18 +149,16 @@ def assert_eager(subject: Any) -> None:
         "with_a_compiled_attribute",
     ],
 )
-def test_a_compiler_is_taken_off_and_stated(function: str, tmp_path: pathlib.Path) -> None:
-    assert_eager(open_subject(function, tmp_path))
+def test_a_compiler_is_taken_off_and_stated(function: str) -> None:
+    assert_eager(open_subject(function))
 
 
 @pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
 @pytest.mark.parametrize(
     "function", ["calls_a_compiled_global", "calls_a_compiled_method", "calls_in_a_list"]
 )
-def test_eager_pytorch_calls_compiled_functions_uncompiled(
-    function: str, tmp_path: pathlib.Path
-) -> None:
-    subject = pytorch_eager.open_subject(request_for(function, tmp_path))
+def test_eager_pytorch_calls_compiled_functions_uncompiled(function: str) -> None:
+    subject = pytorch_eager.open_subject(request_for(function))
     try:
         assert_eager(subject)
     finally:
@@ -179,24 +176,24 @@ def test_eager_pytorch_calls_compiled_functions_uncompiled(
     ],
 )
 def test_settings_that_forward_changes_are_refused(
-    function: str, setting: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    function: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_DYNAMIC", "0")
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     refused = pytest.raises(ModelError, match=rf"settings .*{setting}")
     try:
         with refused if setting else contextlib.nullcontext():
-            make_reference(function, tmp_path)
+            make_reference(function)
     finally:
         torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(precision)
         torch.use_deterministic_algorithms(mode=False)
 
 
-def test_settings_of_the_process_are_put_back_or_kept_and_stated(tmp_path: pathlib.Path) -> None:
+def test_settings_of_the_process_are_put_back_or_kept_and_stated() -> None:
     threads = torch.get_num_threads()
     try:
-        subject = open_subject("with_settings", tmp_path)
+        subject = open_subject("with_settings")
         assert torch.get_default_dtype() == torch.float64
     finally:
         torch.set_default_dtype(torch.float32)
@@ -222,14 +219,14 @@ def test_variables_that_no_time_depends_on_are_not_stated(monkeypatch: pytest.Mo
     assert adjustments.changed_settings(before) == {"KMP_BLOCKTIME": "1"}
 
 
-def test_training_mode_is_left_and_stated(tmp_path: pathlib.Path) -> None:
-    subject = open_subject("in_training", tmp_path)
+def test_training_mode_is_left_and_stated() -> None:
+    subject = open_subject("in_training")
     assert not any(part.training for part in subject.module.modules())
     assert [*subject.adjusted] == [TRAINING_MODE]
 
 
-def test_gradients_are_off_for_the_whole_process(tmp_path: pathlib.Path) -> None:
-    request = request_for("with_a_hook", tmp_path, threads=torch.get_num_threads())
+def test_gradients_are_off_for_the_whole_process() -> None:
+    request = request_for("with_a_hook", threads=torch.get_num_threads())
     try:
         assert pytorch.apply_settings(request)["gradients"] == "off"
         assert not torch.is_grad_enabled()
@@ -239,11 +236,11 @@ def test_gradients_are_off_for_the_whole_process(tmp_path: pathlib.Path) -> None
 
 @pytest.mark.filterwarnings("ignore:.*quant")
 @pytest.mark.parametrize("function", ["with_a_hook", "quantised", "not_to_be_compiled"])
-def test_the_baseline_is_what_the_factory_returned(function: str, tmp_path: pathlib.Path) -> None:
-    subject = open_subject(function, tmp_path)
-    reference = make_reference(function, tmp_path)
+def test_the_baseline_is_what_the_factory_returned(function: str) -> None:
+    subject = open_subject(function)
+    reference = make_reference(function)
     torch.manual_seed(0)
-    module, _ = factory.call_factory(request_for(function, tmp_path).subject["name"])
+    module, _ = factory.call_factory(request_for(function).subject["name"])
     with torch.no_grad():
         expected = module.eval()(*subject.tensors(reference.inputs[0]))
     found = reference.outputs[0][0].values.reshape(expected.shape)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -242,12 +241,11 @@ def coupled():
 """
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("factory", "name"), [("independent", "float64"), ("coupled", "float32")])
-def test_a_reference_that_does_not_fit_is_divided_or_less_precise(
-    factory: str, name: str, tmp_path: pathlib.Path
-) -> None:
+def test_a_reference_that_does_not_fit_is_divided_or_less_precise(factory: str, name: str) -> None:
     factories = Factories(MODELS, dtype="float32", batch_sizes=[ROWS], input_sets=1)
-    reference = factories.make_reference(factory, tmp_path)
+    reference = factories.make_reference(factory)
     assert reference.name == name
     assert reference.outputs[0][0].shape == (ROWS, 4)
     assert reference.outputs[0][0].eager.rmse < 1e-6

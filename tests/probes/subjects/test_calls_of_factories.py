@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ from probes.runtime import reference as runtime
 from probes.runtime.cells import Job
 from probes.shape import Shape
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("here")]
 
 MODELS = """
 def build(call):
@@ -170,69 +169,63 @@ make_reference = FACTORIES.make_reference
         ("scripted", [(2, 8)]),
     ],
 )
-def test_outputs_are_found(
-    function: str, shapes: list[tuple[int, ...]], tmp_path: pathlib.Path
-) -> None:
-    reference = make_reference(function, tmp_path)
+def test_outputs_are_found(function: str, shapes: list[tuple[int, ...]]) -> None:
+    reference = make_reference(function)
     assert [output.shape for output in reference.outputs[0]] == shapes
 
 
-def test_outputs_may_have_a_shape_that_depends_on_the_values(tmp_path: pathlib.Path) -> None:
-    reference = make_reference("selected", tmp_path)
+def test_outputs_may_have_a_shape_that_depends_on_the_values() -> None:
+    reference = make_reference("selected")
     assert len({output.shape for (output,) in reference.outputs}) == 2
     assert not reference.uncompared
 
 
-def test_a_module_may_change_its_input_if_calls_return_the_same(tmp_path: pathlib.Path) -> None:
-    reference = make_reference("clamped_in_place", tmp_path)
+def test_a_module_may_change_its_input_if_calls_return_the_same() -> None:
+    reference = make_reference("clamped_in_place")
     assert not reference.uncompared
 
 
-def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
-    return [settled_subject(function, directory).inputs(2, number) for number in range(2)]
+def settled_inputs(function: str) -> list[list[Any]]:
+    return [settled_subject(function).inputs(2, number) for number in range(2)]
 
 
-def settled_subject(function: str, directory: pathlib.Path, sets: int = 2) -> Any:
-    subject = open_subject(function, directory)
+def settled_subject(function: str, sets: int = 2) -> Any:
+    subject = open_subject(function)
     with torch.inference_mode():
         subject.settle_inputs(2, sets)
     return subject
 
 
-def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
+def test_inputs_of_the_examples_are_reported() -> None:
     function = "columns_with_ranges_of_their_own"
-    subject = settled_subject(function, tmp_path)
+    subject = settled_subject(function)
     with torch.inference_mode():
         work = subject.workload(Shape(2), subject.inputs(2, 0))
     assert work.fixed_inputs == 1
     assert work.has_batch
 
 
-def test_inputs_of_different_first_dimensions_have_no_batch(tmp_path: pathlib.Path) -> None:
-    subject = open_subject("bags_of_words", tmp_path, batch_sizes=[1])
+def test_inputs_of_different_first_dimensions_have_no_batch() -> None:
+    subject = open_subject("bags_of_words", batch_sizes=[1])
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(40,), (8,)]
     with torch.inference_mode():
         assert subject.workload(Shape(1), inputs).has_batch is False
 
 
-def test_integers_are_the_examples_where_the_model_takes_no_others(tmp_path: pathlib.Path) -> None:
-    (rows, weights), (others, other_weights) = settled_inputs(
-        "columns_with_ranges_of_their_own", tmp_path
-    )
+def test_integers_are_the_examples_where_the_model_takes_no_others() -> None:
+    (rows, weights), (others, other_weights) = settled_inputs("columns_with_ranges_of_their_own")
     assert rows.tolist() == others.tolist() == [[2, 80], [2, 80]]
     assert not np.array_equal(weights, other_weights)
 
 
-def test_all_values_are_the_examples_where_the_model_takes_no_others(
-    tmp_path: pathlib.Path,
-) -> None:
-    (rows,), _ = settled_inputs("of_sorted_values", tmp_path)
+def test_all_values_are_the_examples_where_the_model_takes_no_others() -> None:
+    (rows,), _ = settled_inputs("of_sorted_values")
     assert (rows == np.arange(32).reshape(2, 16)).all()
 
 
-def test_all_random_sets_are_tried(tmp_path: pathlib.Path) -> None:
-    subject = settled_subject("masked_at_the_end", tmp_path, sets=64)
+def test_all_random_sets_are_tried() -> None:
+    subject = settled_subject("masked_at_the_end", sets=64)
     assert not any(subject.inputs(2, number)[1][:, 0].any() for number in range(64))
 
 
@@ -246,10 +239,10 @@ def test_all_random_sets_are_tried(tmp_path: pathlib.Path) -> None:
     ],
 )
 def test_large_outputs_or_slow_calls_have_fewer_input_sets(
-    limit: str, value: float, sets: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    limit: str, value: float, sets: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"probes.subjects.torch_subject.{limit}", value)
-    subject = open_subject("plain", tmp_path)
+    subject = open_subject("plain")
     with torch.inference_mode():
         assert subject.settle_inputs(2, 4) == sets
 
@@ -258,9 +251,9 @@ def test_large_outputs_or_slow_calls_have_fewer_input_sets(
     ("function", "is_called_again"), [("plain", False), ("pooled", False), ("places", True)]
 )
 def test_outputs_are_computed_once_unless_they_depend_on_places(
-    function: str, tmp_path: pathlib.Path, *, is_called_again: bool
+    function: str, *, is_called_again: bool
 ) -> None:
-    subject = open_subject(function, tmp_path)
+    subject = open_subject(function)
     inputs = [subject.inputs(2, number) for number in range(2)]
     subject.examine_calls(inputs)
     layers: list[object] = []
@@ -275,18 +268,16 @@ def test_outputs_are_computed_once_unless_they_depend_on_places(
 
 
 @pytest.mark.parametrize("function", ["plain", "never"])
-def test_values_are_random_where_the_examples_are_no_better(
-    function: str, tmp_path: pathlib.Path
-) -> None:
-    (first,), (second,) = settled_inputs(function, tmp_path)
+def test_values_are_random_where_the_examples_are_no_better(function: str) -> None:
+    (first,), (second,) = settled_inputs(function)
     assert not np.array_equal(first, second)
 
 
-def test_the_buffers_are_the_first_ones_after_inputs_were_tried(tmp_path: pathlib.Path) -> None:
+def test_the_buffers_are_the_first_ones_after_inputs_were_tried() -> None:
     function = "with_a_cache_that_no_output_reads"
-    assert not make_reference(function, tmp_path).uncompared
-    assert not settled_subject(function, tmp_path).module.values.any()
-    subject = open_subject(function, tmp_path)
+    assert not make_reference(function).uncompared
+    assert not settled_subject(function).module.values.any()
+    subject = open_subject(function)
     subject.examine_calls([subject.inputs(2, number) for number in range(2)])
     assert not subject.module.values.any()
 
@@ -301,10 +292,10 @@ def test_the_buffers_are_the_first_ones_after_inputs_were_tried(tmp_path: pathli
     ],
 )
 def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
-    function: str, expected: bool, tmp_path: pathlib.Path
+    function: str, expected: bool
 ) -> None:
-    make_reference(function, tmp_path)
-    request = request_for(function, tmp_path)
+    make_reference(function)
+    request = request_for(function)
     assert flexibility.read_coupled_rows(request) is None
     with torch.inference_mode():
         subject = by_request.open_torch_subject(request)
@@ -322,17 +313,13 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
         ("with_masked_outputs", "masked tensor", "to_tensor"),
     ],
 )
-def test_a_module_that_cannot_be_judged_is_refused(
-    function: str, reason: str, fix: str, tmp_path: pathlib.Path
-) -> None:
+def test_a_module_that_cannot_be_judged_is_refused(function: str, reason: str, fix: str) -> None:
     with pytest.raises(ModelError, match=reason) as refused:
-        make_reference(function, tmp_path)
+        make_reference(function)
     assert fix in refused.value.fix
 
 
-def test_a_list_of_images_is_refused_with_a_module_that_takes_one_tensor(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_list_of_images_is_refused_with_a_module_that_takes_one_tensor() -> None:
     with pytest.raises(ModelError) as refused:
-        settled_subject("of_a_list_of_images", tmp_path)
+        settled_subject("of_a_list_of_images")
     assert "list(images)" in refused.value.fix

@@ -23,7 +23,7 @@ from probes.runtime import cells
 from probes.runtime.failures import FailureError
 from probes.shape import Shape
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("here")]
 
 
 class Case(reference_cases.Case):
@@ -62,8 +62,8 @@ class CallProgram:
         return output
 
 
-def make_case(function: str, directory: pathlib.Path, **changes: Any) -> Case:
-    return Case(**vars(reference_cases.make_case(function, directory, **changes)))
+def make_case(function: str, **changes: Any) -> Case:
+    return Case(**vars(reference_cases.make_case(function, **changes)))
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def make_case(function: str, directory: pathlib.Path, **changes: Any) -> Case:
         ("in_a_hook", "calls"),
     ],
 )
-def test_a_state_is_refused_by_its_name(function: str, state: str, tmp_path: pathlib.Path) -> None:
+def test_a_state_is_refused_by_its_name(function: str, state: str) -> None:
     with pytest.raises(ModelError, match=rf"\b{re.escape(state)}\b"):
-        make_case(function, tmp_path)
+        make_case(function)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,8 @@ def test_a_state_is_refused_by_its_name(function: str, state: str, tmp_path: pat
         ("reads_what_a_hook_writes", {"features"}),
     ],
 )
-def test_what_no_later_call_reads_is_accepted_and_named(
-    function: str, changed: set[str], tmp_path: pathlib.Path
-) -> None:
-    case = make_case(function, tmp_path)
+def test_what_no_later_call_reads_is_accepted_and_named(function: str, changed: set[str]) -> None:
+    case = make_case(function)
     assert not case.reference.uncompared
     found = case.judge()
     assert (found.accuracy_class, {*found.accuracy.changed_states}) == ("exact", changed)
@@ -149,9 +147,9 @@ def test_what_no_later_call_reads_is_accepted_and_named(
     ],
 )
 def test_outputs_that_repeat_are_compared_beside_random_ones(
-    function: str, random: set[int], tmp_path: pathlib.Path
+    function: str, random: set[int]
 ) -> None:
-    case = make_case(function, tmp_path)
+    case = make_case(function)
     assert case.reference.uncompared == dict.fromkeys(random, "random")
     assert not case.reference.draws
     right = case.judge()
@@ -175,14 +173,12 @@ def test_outputs_that_repeat_are_compared_beside_random_ones(
         ("overwrites_buffer", False),
     ],
 )
-def test_a_program_that_has_stopped_drawing_is_wrong(
-    function: str, is_wrong: bool, tmp_path: pathlib.Path
-) -> None:
+def test_a_program_that_has_stopped_drawing_is_wrong(function: str, is_wrong: bool) -> None:
     """As an exporter leaves out dropout, or keeps the numbers of its own call."""
-    case = make_case(function, tmp_path)
+    case = make_case(function)
     sent: list[Checked] = []
     job = cells.Job(
-        workers.subject_request({}, tmp_path),
+        workers.subject_request({}, pathlib.Path()),
         cast("Any", types.SimpleNamespace(send=sent.append)),
         cast("Any", types.SimpleNamespace(synchronise=lambda: None)),
     )
@@ -207,10 +203,8 @@ def test_a_program_that_has_stopped_drawing_is_wrong(
 
 
 @pytest.mark.parametrize("function", ["draws_for_a_row", "joins_mean_and_sample"])
-def test_elements_that_repeat_are_compared_beside_random_ones(
-    function: str, tmp_path: pathlib.Path
-) -> None:
-    case = make_case(function, tmp_path)
+def test_elements_that_repeat_are_compared_beside_random_ones(function: str) -> None:
+    case = make_case(function)
     assert case.reference.uncompared == {0: "partly-random"}
     right = case.judge()
     assert (right.accuracy_class, right.accuracy.fault) == ("unchecked", "uncompared")
@@ -231,8 +225,8 @@ def test_elements_that_repeat_are_compared_beside_random_ones(
         *("reads_bits", "draws_by_dtype", "takes_no_double"),
     ],
 )
-def test_a_reference_on_another_path_is_not_taken(function: str, tmp_path: pathlib.Path) -> None:
-    case = make_case(function, tmp_path)
+def test_a_reference_on_another_path_is_not_taken(function: str) -> None:
+    case = make_case(function)
     assert case.reference.name == "float32"
     assert case.reference.draws == (function == "seeds_itself")
     rounded = case.judge(lambda _, array: array * (1 + 1e-7) if array.dtype.kind == "f" else array)
@@ -247,25 +241,23 @@ def test_a_reference_on_another_path_is_not_taken(function: str, tmp_path: pathl
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
-def test_a_path_that_differs_by_less_than_a_tenth_is_found(
-    dtype: str, tmp_path: pathlib.Path
-) -> None:
-    case = make_case("scales_by_the_default", tmp_path, dtype=dtype)
+def test_a_path_that_differs_by_less_than_a_tenth_is_found(dtype: str) -> None:
+    case = make_case("scales_by_the_default", dtype=dtype)
     assert case.reference.name in {dtype, "float32"}
     assert case.judge().accuracy_class == "exact"
     assert case.judge_scaled(0.95) == "incorrect"
 
 
-def test_integers_that_rounding_changes_are_compared_as_numbers(tmp_path: pathlib.Path) -> None:
-    case = make_case("counts_brightness", tmp_path, dtype="float16")
+def test_integers_that_rounding_changes_are_compared_as_numbers() -> None:
+    case = make_case("counts_brightness", dtype="float16")
     assert case.judge().accuracy_class == "exact"
     assert case.judge(lambda _, array: array + 2).accuracy_class == "exact"
     assert case.judge_scaled(0.9) == "incorrect"
     assert case.judge_scaled(0.0) == "incorrect"
 
 
-def test_rounding_inside_of_a_model_is_rounding(tmp_path: pathlib.Path) -> None:
-    case = make_case("rounds_inside", tmp_path)
+def test_rounding_inside_of_a_model_is_rounding() -> None:
+    case = make_case("rounds_inside")
     assert case.reference.name == "float64"
     assert case.judge().accuracy_class == "exact"
     assert case.judge(lambda _, array: array * 0).accuracy_class == "incorrect"
@@ -286,10 +278,8 @@ def test_rounding_inside_of_a_model_is_rounding(tmp_path: pathlib.Path) -> None:
         *("returns_conjugate", "returns_float8", "masks_by_infinity"),
     ],
 )
-def test_tensors_in_own_classes_and_unusual_numbers_are_compared(
-    function: str, tmp_path: pathlib.Path
-) -> None:
-    case = make_case(function, tmp_path)
+def test_tensors_in_own_classes_and_unusual_numbers_are_compared(function: str) -> None:
+    case = make_case(function)
     assert case.judge().accuracy_class == "exact"
     for index in range(len(case.outputs[0])):
         assert case.judge_scaled(index=index) == "incorrect"
@@ -299,17 +289,15 @@ def test_tensors_in_own_classes_and_unusual_numbers_are_compared(
     ("function", "unseen"),
     [("returns_opaque", "Opaque"), ("returns_chain", "values in more than 16 containers")],
 )
-def test_values_that_cannot_be_seen_are_named(
-    function: str, unseen: str, tmp_path: pathlib.Path
-) -> None:
-    case = make_case(function, tmp_path)
+def test_values_that_cannot_be_seen_are_named(function: str, unseen: str) -> None:
+    case = make_case(function)
     found = case.judge()
     assert (found.accuracy_class, found.accuracy.unseen) == ("unchecked", (unseen,))
     assert case.judge(lambda _, array: array * 0.9).accuracy_class == "incorrect"
 
 
-def test_numbers_flags_and_texts_are_compared(tmp_path: pathlib.Path) -> None:
-    case = make_case("returns_values", tmp_path)
+def test_numbers_flags_and_texts_are_compared() -> None:
+    case = make_case("returns_values")
     rows, tensor, *others = case.outputs[0]
     assert (rows, tensor.shape, len(others)) == (2, (2, 16), 5)
     assert (case.judge().accuracy_class, case.judge().accuracy.unseen) == ("exact", ())
@@ -321,10 +309,8 @@ def test_numbers_flags_and_texts_are_compared(tmp_path: pathlib.Path) -> None:
         assert case.judge(change).accuracy_class == "incorrect"
 
 
-def test_values_are_not_expected_of_stacks_that_return_tensors_alone(
-    tmp_path: pathlib.Path,
-) -> None:
-    case = make_case("returns_values", tmp_path)
+def test_values_are_not_expected_of_stacks_that_return_tensors_alone() -> None:
+    case = make_case("returns_values")
     tensors = [arrays[1:2] for arrays in case.outputs]
     rules = workers.rules(case.dtype, tolerance=0.0)
     assert correctness.check_outputs(case.reference, tensors, rules, Shape(2))[1] is None
@@ -333,8 +319,8 @@ def test_values_are_not_expected_of_stacks_that_return_tensors_alone(
     assert found.accuracy.fault == "shape"
 
 
-def test_complex_outputs_are_compared_in_both_parts(tmp_path: pathlib.Path) -> None:
-    case = make_case("is_complex", tmp_path)
+def test_complex_outputs_are_compared_in_both_parts() -> None:
+    case = make_case("is_complex")
     assert case.judge().accuracy_class == "exact"
     for wrong in ([0.99, 1.0], [1.0, 0.99]):
 
@@ -351,8 +337,8 @@ def test_complex_outputs_are_compared_in_both_parts(tmp_path: pathlib.Path) -> N
         *("takes_the_largest_of_all", "sorts_flags", "is_all_ties"),
     ],
 )
-def test_places_of_equal_keys_may_be_others(function: str, tmp_path: pathlib.Path) -> None:
-    case = make_case(function, tmp_path)
+def test_places_of_equal_keys_may_be_others(function: str) -> None:
+    case = make_case(function)
     assert case.judge().accuracy_class == "exact"
     assert not case.reference.uncompared
     # The order of equal values in another program.
@@ -368,8 +354,8 @@ def test_places_of_equal_keys_may_be_others(function: str, tmp_path: pathlib.Pat
     assert wrong.accuracy_class == "incorrect"
 
 
-def test_a_place_is_not_taken_twice(tmp_path: pathlib.Path) -> None:
-    case = make_case("takes_ten", tmp_path)
+def test_a_place_is_not_taken_twice() -> None:
+    case = make_case("takes_ten")
     outputs = [[array.copy() for array in arrays] for arrays in case.outputs]
     for values, places in outputs:
         is_tied = values[:, -1] == values[:, -2]
@@ -394,16 +380,16 @@ def test_orders_are_tried_where_a_model_uses_places(returns_places: bool) -> Non
     assert orders == (equal_keys.ORDERS if returns_places else 1)
 
 
-def test_what_ties_choose_is_left_out(tmp_path: pathlib.Path) -> None:
-    case = make_case("gathers_by_ties", tmp_path)
+def test_what_ties_choose_is_left_out() -> None:
+    case = make_case("gathers_by_ties")
     assert case.judge().compared_elements < case.elements
     assert case.judge(lambda index, array: array * (0.9 if index else 1)).accuracy_class == (
         "incorrect"
     )
 
 
-def test_a_stable_sort_has_one_order(tmp_path: pathlib.Path) -> None:
-    case = make_case("sorts_stably", tmp_path)
+def test_a_stable_sort_has_one_order() -> None:
+    case = make_case("sorts_stably")
     assert case.judge().accuracy_class == "exact"
     assert case.judge().compared_elements == case.elements
 
@@ -418,9 +404,9 @@ def test_a_stable_sort_has_one_order(tmp_path: pathlib.Path) -> None:
     ],
 )
 def test_an_output_of_which_nothing_is_compared_is_not_exact(
-    function: str, uncompared: dict[str, int], tmp_path: pathlib.Path
+    function: str, uncompared: dict[str, int]
 ) -> None:
-    case = make_case(function, tmp_path)
+    case = make_case(function)
     found = case.judge()
     assert (found.accuracy_class, found.accuracy.fault) == ("unchecked", "uncompared")
     assert found.accuracy.uncompared == uncompared
@@ -432,12 +418,12 @@ def test_an_output_of_which_nothing_is_compared_is_not_exact(
 
 @pytest.mark.parametrize(("function", "rounding"), [("rounds_inside", 1e-7), ("autocasts", 2e-3)])
 def test_a_model_that_is_slow_in_float64_is_its_own_reference(
-    function: str, rounding: float, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    function: str, rounding: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rounding in the precision in which it computes is right, even if its weights have more."""
-    assert make_case(function, tmp_path).reference.name == "float64"
+    assert make_case(function).reference.name == "float64"
     monkeypatch.setattr("probes.subjects.higher_precision.limit_seconds", lambda _seconds: 0.0)
-    case = make_case(function, tmp_path)
+    case = make_case(function)
     assert case.reference.name == "float32"
     generator = np.random.default_rng(0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from reference_cases import MODEL, Factories
 from probes.checking import correctness
 from probes.shape import Shape
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("here")]
 
 
 def with_complex_weight() -> Any:
@@ -134,12 +133,8 @@ def mask_of_the_default_type():
         ("mask_of_the_default_type", "float32"),
     ],
 )
-def test_a_mask_of_the_lowest_number_has_a_float64_reference(
-    function: str, dtype: str, tmp_path: pathlib.Path
-) -> None:
-    case = Factories(MODEL + MODELS, batch_sizes=[4], input_sets=2).make_case(
-        function, tmp_path, dtype=dtype
-    )
+def test_a_mask_of_the_lowest_number_has_a_float64_reference(function: str, dtype: str) -> None:
+    case = Factories(MODEL + MODELS, batch_sizes=[4], input_sets=2).make_case(function, dtype=dtype)
     assert case.reference.name == "float64"
     (output,) = case.reference.outputs[0]
     # The masks have no part in the size of the output.

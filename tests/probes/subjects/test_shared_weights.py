@@ -56,20 +56,20 @@ def build():
 
 @pytest.mark.stack
 def test_a_model_that_was_created_ahead_is_used_once_and_gets_the_saved_weights(
-    tmp_path: pathlib.Path,
+    here: pathlib.Path,
 ) -> None:
     factories = Factories(FACTORY)
 
     def opened(seed: int, *, ahead: bool) -> list[Any]:
-        request = factories.request("build", tmp_path, seed=seed)
+        request = factories.request("build", seed=seed)
         if ahead:
             by_request.create_ahead(request)
         return list(by_request.open_torch_subject(request).module.parameters())
 
     reference, worker = opened(1, ahead=False), opened(2, ahead=True)
-    calls = (tmp_path / "calls").read_text()
+    calls = (here / "calls").read_text()
     third = opened(3, ahead=False)
-    assert (calls, (tmp_path / "calls").read_text()) == ("xx", "xxx")
+    assert (calls, (here / "calls").read_text()) == ("xx", "xxx")
     for other in (worker, third):
         assert all(torch.equal(one, each) for one, each in zip(reference, other, strict=True))
 

@@ -13,7 +13,7 @@ from reference_cases import MODEL, Factories
 from probes.adapter import ModelError
 from probes.shape import Shape
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("here")]
 
 MODELS = """
 def with_casts():
@@ -178,33 +178,30 @@ make_reference = FACTORIES.make_reference
     ],
 )
 def test_the_reference_is_more_precise_than_eager_where_the_model_allows_it(
-    function: str, name: str, least_error: float, tmp_path: pathlib.Path
+    function: str, name: str, least_error: float
 ) -> None:
-    reference = make_reference(function, tmp_path)
+    reference = make_reference(function)
     assert (reference.name, reference.uncompared) == (name, {})
     assert reference.perturbations or function != "with_casts"
     (output,) = reference.outputs[0]
     assert least_error <= output.eager.rmse / output.scale < 1e-1
 
 
-def test_the_precision_is_the_one_of_most_weights(tmp_path: pathlib.Path) -> None:
-    assert open_subject("with_casts", tmp_path).dtype == "bfloat16"
+def test_the_precision_is_the_one_of_most_weights() -> None:
+    assert open_subject("with_casts").dtype == "bfloat16"
 
 
-def test_a_number_is_an_input(tmp_path: pathlib.Path) -> None:
-    assert [each.shape for each in make_reference("of_a_number", tmp_path).inputs[0]] == [
-        (2, 16),
-        (),
-    ]
+def test_a_number_is_an_input() -> None:
+    assert [each.shape for each in make_reference("of_a_number").inputs[0]] == [(2, 16), ()]
 
 
-def test_inputs_of_unusual_form_are_drawn_as_the_example_is(tmp_path: pathlib.Path) -> None:
+def test_inputs_of_unusual_form_are_drawn_as_the_example_is() -> None:
     """One tensor twice, channels last, a transposed one, a size of 0, a number and None."""
-    reference = make_reference("of_unusual_inputs", tmp_path)
+    reference = make_reference("of_unusual_inputs")
     shapes = [(2, 3, 4, 4), (2, 0), (2, 4, 5)]
     assert [each.shape for each in reference.inputs[0]] == shapes
     assert reference.perturbations
-    facts = open_subject("of_unusual_inputs", tmp_path).describe_inputs()
+    facts = open_subject("of_unusual_inputs").describe_inputs()
     assert [each.nested for each in facts] == [True] * 3
     assert [each.reordered for each in facts] == [True, False, True]
 
@@ -216,7 +213,7 @@ def test_given_inputs_replace_those_of_a_factory(given: str, tmp_path: pathlib.P
     (tmp_path / "given.py").write_text(
         "import torch\n\ndef make():\n    return torch.arange(32.0).reshape(2, 16)\n"
     )
-    request = request_for("without_inputs", tmp_path)
+    request = request_for("without_inputs")
     request.subject["inputs"] = str(tmp_path / given)
     subject = by_request.open_torch_subject(request)
     assert np.array_equal(subject.inputs(2, 1)[0], array)
@@ -226,9 +223,9 @@ def test_given_inputs_replace_those_of_a_factory(given: str, tmp_path: pathlib.P
     assert named.name == ("input" if given.endswith(".npz") else "")
 
 
-def test_operations_that_cannot_be_counted_are_unknown(tmp_path: pathlib.Path) -> None:
-    subject = open_subject("of_gradients", tmp_path)
-    assert make_reference("of_gradients", tmp_path).outputs[0][0].shape == (2, 16)
+def test_operations_that_cannot_be_counted_are_unknown() -> None:
+    subject = open_subject("of_gradients")
+    assert make_reference("of_gradients").outputs[0][0].shape == (2, 16)
     assert subject.workload(Shape(2), subject.inputs(2, 0)).flops is None
 
 
@@ -243,23 +240,21 @@ def test_operations_that_cannot_be_counted_are_unknown(tmp_path: pathlib.Path) -
         ("of_a_random_size", None),
     ],
 )
-def test_a_worker_has_the_weights_of_the_first_one(
-    function: str, seed: int | None, tmp_path: pathlib.Path
-) -> None:
+def test_a_worker_has_the_weights_of_the_first_one(function: str, seed: int | None) -> None:
     """Buffers too, whatever its seed is; what a factory draws and keeps is drawn from the seed."""
-    first = open_subject(function, tmp_path)
-    other = open_subject(function, tmp_path, **({} if seed is None else {"seed": seed}))
+    first = open_subject(function)
+    other = open_subject(function, **({} if seed is None else {"seed": seed}))
     inputs: list[Any] = first.inputs(2, 0)
     with torch.no_grad():
         assert np.array_equal(first.run(inputs)[0], other.run(inputs)[0])
 
 
-def test_a_traced_graph_is_in_evaluation_mode(tmp_path: pathlib.Path) -> None:
-    assert not make_reference("traced_with_dropout", tmp_path).uncompared
+def test_a_traced_graph_is_in_evaluation_mode() -> None:
+    assert not make_reference("traced_with_dropout").uncompared
 
 
-def test_integers_above_those_of_int64_are_drawn(tmp_path: pathlib.Path) -> None:
-    (drawn,) = open_subject("of_large_integers", tmp_path).inputs(2, 1)
+def test_integers_above_those_of_int64_are_drawn() -> None:
+    (drawn,) = open_subject("of_large_integers").inputs(2, 1)
     assert (drawn == 2**63).all()
 
 
@@ -267,16 +262,14 @@ def test_integers_above_those_of_int64_are_drawn(tmp_path: pathlib.Path) -> None
 @pytest.mark.parametrize(
     "function", ["of_sparse_inputs", "of_masked_inputs", "lazy", "without_values"]
 )
-def test_what_cannot_be_drawn_or_shared_is_refused_with_a_fix(
-    function: str, tmp_path: pathlib.Path
-) -> None:
+def test_what_cannot_be_drawn_or_shared_is_refused_with_a_fix(function: str) -> None:
     with pytest.raises(ModelError) as refused:
-        open_subject(function, tmp_path)
+        open_subject(function)
     assert refused.value.fix
 
 
-def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pathlib.Path) -> None:
-    subject = open_subject("of_five_nodes", tmp_path, batch_sizes=[1])
+def test_a_model_of_one_number_of_rows_is_refused_with_that_number() -> None:
+    subject = open_subject("of_five_nodes", batch_sizes=[1])
     with pytest.raises(ModelError) as refused, torch.no_grad():
         subject.settle_inputs(1, 1)
     assert "--batch-sizes 5" in refused.value.fix
