@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.decide.intervals import MIN_PROCESSES
 from advisor.decide.process_variance import widen_by_errors
 from advisor.domain.answer import UnmeasuredArm
@@ -171,7 +171,7 @@ def workflow(id_: str = "compiled", **changes: Any) -> Workflow:
     return replace(entry, **changes)
 
 
-shipped_catalogue = rubric_files.read_shipped
+shipped_catalogue = catalogue_files.read_shipped
 NOISE = shipped_catalogue().presets.noise
 
 

@@ -18,7 +18,7 @@ from forks import ForkServer, RunScript
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
@@ -206,7 +206,7 @@ def home(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def fill_fake_probes(probes: pathlib.Path) -> None:
     shutil.copytree(
-        rubric_files.probes_directory(),
+        catalogue_files.probes_directory(),
         probes,
         ignore=shutil.ignore_patterns("workflows", "__pycache__"),
     )
@@ -229,14 +229,16 @@ def fake_probes(make_once: MakeOnce) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The shipped rubric with simulated workflows, short deadlines and a short standard budget."""
-    rubric = tmp_path_factory.mktemp("fakes") / "rubric"
+def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The shipped catalogue with fake workflows, short deadlines and a short standard budget."""
+    catalogue = tmp_path_factory.mktemp("fakes") / "catalogue"
     shutil.copytree(
-        rubric_files.rubric_directory(), rubric, ignore=shutil.ignore_patterns("__pycache__")
+        catalogue_files.catalogue_directory(),
+        catalogue,
+        ignore=shutil.ignore_patterns("__pycache__"),
     )
-    shutil.copy(FAKES / "rubric" / "workflows.toml", rubric / "workflows.toml")
-    presets = (rubric / "presets.toml").read_text()
+    shutil.copy(FAKES / "catalogue" / "workflows.toml", catalogue / "workflows.toml")
+    presets = (catalogue / "presets.toml").read_text()
     for long, short in (
         ("measure = 120", "measure = 3"),
         ("measuring_seconds = 120", "measuring_seconds = 4"),
@@ -247,14 +249,14 @@ def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     ):
         assert long in presets
         presets = presets.replace(long, short)
-    (rubric / "presets.toml").write_text(presets)
-    return rubric
+    (catalogue / "presets.toml").write_text(presets)
+    return catalogue
 
 
 @pytest.fixture(scope="session")
 def recorded_home(
     fake_probes: pathlib.Path,
-    fake_rubric: pathlib.Path,
+    fake_catalogue: pathlib.Path,
     make_once: MakeOnce,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> pathlib.Path:
@@ -265,7 +267,7 @@ def recorded_home(
     """
 
     def record(home: pathlib.Path) -> None:
-        context = sessions.fake_context(home, fake_probes, fake_rubric, seed=1)
+        context = sessions.fake_context(home, fake_probes, fake_catalogue, seed=1)
         workflows = "quick,alike,misbehaving/segfault"
         short = sessions.short_options(workflows, batch_sizes="1,2", budget="2s")
         sessions.execute_run(context, short)
@@ -275,13 +277,13 @@ def recorded_home(
 
 
 @pytest.fixture
-def context(home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Context:
+def context(home: pathlib.Path, fake_probes: pathlib.Path, fake_catalogue: pathlib.Path) -> Context:
     """The context of a store of runs, with simulated workflows."""
     counter = itertools.count()
     return sessions.fake_context(
         home,
         fake_probes,
-        fake_rubric,
+        fake_catalogue,
         environment=os.environ,
         now=lambda: dt.datetime(2026, 11, 21, 12, 0, next(counter) % 60, tzinfo=ZONE),
     )

@@ -12,14 +12,14 @@ import numpy as np
 import workers
 from top_tokens import keep_top_tokens, normalised
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from probes import arrays, protocol
 from probes.adapter import TokenLogprobs
 from probes.checking import text_reference
 from probes.subjects import checkpoint
 
 ENGINES = pathlib.Path(__file__).parent / "fakes" / "engines"
-WORKFLOWS = rubric_files.probes_directory() / "workflows"
+WORKFLOWS = catalogue_files.probes_directory() / "workflows"
 #: A shell would split and expand it without quotes.
 MODEL = "my models/bigrams; echo $HOME"
 VOCABULARY, PROMPT, NEW, SIZES, SETS = 64, 5, 7, [1, 3], 2

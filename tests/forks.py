@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 
 STACKS = pathlib.Path(__file__).parent / "fakes" / "stacks"
 #: Each line of its input describes a process. It prints the exit code of each.
@@ -141,7 +141,7 @@ class ForkServer:
     """An interpreter that has imported modules, which takes seconds for a stack."""
 
     def __init__(self, *modules: str) -> None:
-        paths = (rubric_files.probes_directory().parent, pathlib.Path(__file__).parent)
+        paths = (catalogue_files.probes_directory().parent, pathlib.Path(__file__).parent)
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", SERVER, *modules],
             stdin=subprocess.PIPE,

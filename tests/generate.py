@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tests" / "studies"))
 from kept import earlier_runs, results_page, verified
 from stacks import extras
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.cli import schemas
 from advisor.probing import env_registry
 
@@ -21,17 +21,17 @@ INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"
 
 
 def render_all() -> dict[pathlib.Path, str]:
-    rubric = ROOT / "rubric"
+    catalogue = ROOT / "advisor" / "catalogue"
     pyproject = ROOT / "pyproject.toml"
     pages = (ROOT / "docs" / "results.md", ROOT / "docs" / "tables.md")
-    environments = env_registry.own_environments(rubric_files.load().workflows)
-    terms = rubric_files.read_glossary()
+    environments = env_registry.own_environments(catalogue_files.load().workflows)
+    terms = catalogue_files.read_glossary()
     rows = (f"- **{term}**: {terms[term]}" for term in sorted(terms, key=str.lower))
     return {
         pyproject: extras.render(pyproject.read_text(encoding="utf-8"), environments),
-        rubric / "integration.toml": render_integrations(),
-        rubric / "verified.toml": verified.render(),
-        rubric / "earlier_runs.toml": earlier_runs.render(),
+        catalogue / "integration.toml": render_integrations(),
+        catalogue / "verified.toml": verified.render(),
+        catalogue / "earlier_runs.toml": earlier_runs.render(),
         ROOT / "docs" / "glossary.md": "\n".join(["# Glossary", "", *rows]) + "\n",
         **{page: results_page.render(page.read_text(encoding="utf-8")) for page in pages},
         **{schema_file(name): schemas.render(name).decode() for name in schemas.SHIPPED},
@@ -39,7 +39,7 @@ def render_all() -> dict[pathlib.Path, str]:
 
 
 def schema_file(name: str) -> pathlib.Path:
-    return ROOT / "rubric" / "schema" / f"{name}.schema.json"
+    return ROOT / "advisor" / "catalogue" / "schema" / f"{name}.schema.json"
 
 
 def render_integrations() -> str:

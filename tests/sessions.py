@@ -55,11 +55,11 @@ def run_config(
 
 
 def fake_context(
-    home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path, seed: int = 0, **changes: Any
+    home: pathlib.Path, probes: pathlib.Path, catalogue: pathlib.Path, seed: int = 0, **changes: Any
 ) -> Context:
     """Return a context with fake workflows and a store in `home`."""
     fields = {"environment": dict(os.environ), "store": Store(home), "random": random.Random(seed)}
-    return Context(**{**fields, "probes": probes, "rubric": rubric, **changes})
+    return Context(**{**fields, "probes": probes, "catalogue_directory": catalogue, **changes})
 
 
 def start_workers(session: WorkerSession, *arms: Arm) -> list[RunEvent]:

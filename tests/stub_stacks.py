@@ -7,7 +7,7 @@ import sys
 import types
 from unittest import mock
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 
 
 def load_with_stubs(path: str, stubs: tuple[str, ...]) -> types.ModuleType:
@@ -15,7 +15,7 @@ def load_with_stubs(path: str, stubs: tuple[str, ...]) -> types.ModuleType:
 
     No other test finds it, or a module that it imports first, in `sys.modules`.
     """
-    file = rubric_files.probes_directory() / path
+    file = catalogue_files.probes_directory() / path
     spec = importlib.util.spec_from_file_location("probe_with_stubs", file)
     assert spec
     assert spec.loader

@@ -20,7 +20,7 @@ import workers
 from forks import run_command
 from packaging.requirements import Requirement
 
-from advisor.ask import planning, rubric_files
+from advisor.ask import catalogue_files, planning
 from advisor.ask.context import Context
 from advisor.domain import errors
 from advisor.domain.errors import CatalogueError
@@ -30,10 +30,10 @@ from advisor.probing import env_registry
 from advisor.report.answer_files import decide
 
 ROOT = pathlib.Path(__file__).parents[1]
-PROBES = rubric_files.probes_directory()
-PACKAGES = ("advisor", "probes", "rubric")
+PROBES = catalogue_files.probes_directory()
+PACKAGES = ("advisor", "probes", "catalogue")
 #: Lines that a module may have, by top-level folder.
-MAX_LINES = {"advisor": 350, "probes": 350, "rubric": 350, "tests": 500}
+MAX_LINES = {"advisor": 350, "probes": 350, "tests": 500}
 #: Lines that a function may have.
 MAX_FUNCTION_LINES = 60
 #: Packages that no command without a terminal loads.
@@ -340,7 +340,9 @@ def test_tensorrt_pins_have_four_parts() -> None:
 
 @pytest.fixture(scope="module")
 def extend_catalogue(
-    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+    fake_probes: pathlib.Path,
+    fake_catalogue: pathlib.Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[..., Context]:
     """A function that returns a context with another workflow: its module, its table, or both."""
 
@@ -349,16 +351,16 @@ def extend_catalogue(
         probes = shutil.copytree(
             fake_probes, directory / "probes", ignore=shutil.ignore_patterns("__pycache__")
         )
-        rubric = shutil.copytree(fake_rubric, directory / "rubric")
+        catalogue = shutil.copytree(fake_catalogue, directory / "catalogue")
         if with_file:
             shutil.copy(probes / "workflows" / "quick.py", probes / "workflows" / "throw_away.py")
-        tables = (rubric / "workflows.toml").read_text()
+        tables = (catalogue / "workflows.toml").read_text()
         quick = tables[tables.index("[workflow.quick]") : tables.index("[workflow.alike]")]
         if with_table:
-            (rubric / "workflows.toml").write_text(
+            (catalogue / "workflows.toml").write_text(
                 tables + "\n" + quick.replace("workflow.quick", "workflow.throw-away")
             )
-        return sessions.fake_context(directory / "home", probes, rubric)
+        return sessions.fake_context(directory / "home", probes, catalogue)
 
     return extend
 
@@ -368,16 +370,16 @@ def test_a_table_without_a_module_needs_the_reason(
 ) -> None:
     context = extend_catalogue(with_file=False)
     with pytest.raises(CatalogueError) as problem:
-        rubric_files.load(context.rubric, probes=context.probes)
+        catalogue_files.load(context.catalogue_directory, probes=context.probes)
     assert "probes/workflows/throw_away.py" in problem.value.what
-    file = context.rubric / "workflows.toml"
+    file = context.catalogue_directory / "workflows.toml"
     table = "[workflow.throw-away]\n"
     fact = 'not_measured = { value = "a test", source = "tests/test_architecture.py" }\n'
     file.write_text(file.read_text().replace(table, table + fact))
     plan = planning.plan(
         builders.question(),
         builders.machine(),
-        rubric_files.load(context.rubric, probes=context.probes),
+        catalogue_files.load(context.catalogue_directory, probes=context.probes),
     )
     (excluded,) = [excluded for excluded in plan.excluded if excluded.workflow == "throw-away"]
     assert (excluded.status, excluded.reason) == ("not-covered", "a test")
@@ -387,7 +389,7 @@ def test_a_module_without_a_table_adds_no_workflow(
     extend_catalogue: Callable[..., Context],
 ) -> None:
     context = extend_catalogue(with_table=False)
-    catalogue = rubric_files.load(context.rubric, probes=context.probes)
+    catalogue = catalogue_files.load(context.catalogue_directory, probes=context.probes)
     assert "throw-away" not in {workflow.id for workflow in catalogue.workflows}
 
 

@@ -12,7 +12,7 @@ from builders import replace
 from generate import ROOT
 from stacks import extras
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.workflow import Environment
 from advisor.probing import env_registry
 
@@ -21,7 +21,7 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def environments() -> dict[str, Environment]:
-    return env_registry.own_environments(rubric_files.load().workflows)
+    return env_registry.own_environments(catalogue_files.load().workflows)
 
 
 def test_no_generated_file_is_stale() -> None:
@@ -66,7 +66,7 @@ def test_two_environments_that_name_each_other_conflict_once() -> None:
     assert extras.conflicting_pairs(named) == [("one", "two")]
 
 
-FOLDERS = ("advisor", "probes", "rubric", "tests", "docs")
+FOLDERS = ("advisor", "probes", "tests", "docs")
 FILES = [*ROOT.glob("*.*"), *(place for folder in FOLDERS for place in (ROOT / folder).rglob("*"))]
 PLACES = {f"/{place.relative_to(ROOT)}" for place in FILES}
 CODE = "\n".join(

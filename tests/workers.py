@@ -17,13 +17,13 @@ import psutil
 from builders import replace
 from forks import ForkServer
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.probing.run_config import accuracy_thresholds
 from probes import protocol
 from probes.checking.rules import Rules, rules_for
 from probes.runtime.channel import Channel
 
-PROBES = rubric_files.probes_directory()
+PROBES = catalogue_files.probes_directory()
 #: Modules that a worker imports before any stack.
 CORE_MODULES = [
     ".".join(file.relative_to(PROBES).with_suffix("").parts)
@@ -72,7 +72,7 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **TEXT}
 
 
 def rules(dtype: str = "float32", **changes: Any) -> Rules:
-    shipped = rules_for(accuracy_thresholds(rubric_files.read_shipped().accuracy), dtype)
+    shipped = rules_for(accuracy_thresholds(catalogue_files.read_shipped().accuracy), dtype)
     return replace(shipped, **changes)
 
 
@@ -133,7 +133,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         visit_seconds=0.005,
         warmup_seconds=0.0,
         minimum_engaged_share=0.5,
-        accuracy=accuracy_thresholds(rubric_files.read_shipped().accuracy),
+        accuracy=accuracy_thresholds(catalogue_files.read_shipped().accuracy),
     )
     return replace(request, **changes)
 
@@ -164,7 +164,7 @@ def run_worker(
     _write_request(request, directory)
     command = [
         interpreter,
-        str((probes or rubric_files.probes_directory()) / "runtime/worker.py"),
+        str((probes or catalogue_files.probes_directory()) / "runtime/worker.py"),
         str(directory),
     ]
     with (
@@ -197,7 +197,7 @@ def fork_worker(
     asked.write_text(tokens)
     ended = server.run(
         WORKER,
-        str(rubric_files.probes_directory() / "runtime/worker.py"),
+        str(catalogue_files.probes_directory() / "runtime/worker.py"),
         str(directory),
         stdin=str(asked),
         stdout=str(notified),

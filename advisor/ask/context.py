@@ -1,6 +1,6 @@
 """External dependencies of the pipeline: environment variables, store, clocks and directories.
 
-This module imports no stage but the store and the reader of rubric files, so that the screens can
+This module imports no stage but the store and the reader of the catalogue, so that the screens can
 import it before the others are loaded.
 """
 
@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.catalogue import Catalogue
 from advisor.store.store import Store
 
@@ -28,10 +28,12 @@ class Context:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
-    probes: pathlib.Path = dataclasses.field(default_factory=rubric_files.probes_directory)
-    rubric: pathlib.Path = dataclasses.field(default_factory=rubric_files.rubric_directory)
+    probes: pathlib.Path = dataclasses.field(default_factory=catalogue_files.probes_directory)
+    catalogue_directory: pathlib.Path = dataclasses.field(
+        default_factory=catalogue_files.catalogue_directory
+    )
 
-    def catalogue(self, criteria: str | pathlib.Path | None = None) -> Catalogue:
-        """Read the catalogue; the file `criteria` replaces the shipped `criteria.toml`."""
-        rubric = pathlib.Path(criteria) if criteria else None
-        return rubric_files.load(self.rubric, probes=self.probes, rubric=rubric)
+    def catalogue(self, rubric: str | pathlib.Path | None = None) -> Catalogue:
+        """Read the catalogue; the file `rubric` replaces the shipped `rubric.toml`."""
+        file = pathlib.Path(rubric) if rubric else None
+        return catalogue_files.load(self.catalogue_directory, probes=self.probes, rubric=file)

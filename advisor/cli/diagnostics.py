@@ -211,7 +211,7 @@ def create(
     context, catalogue, root = _load()
     settings = BuildSettings(
         root=root,
-        rubric=context.rubric,
+        catalogue_directory=context.catalogue_directory,
         inherited=context.environment,
         interpreter=detection.detect_interpreter(
             python or sys.executable, required_packages(catalogue)
@@ -223,7 +223,7 @@ def create(
     )
     chosen = env_registry.select(catalogue.workflows, names)
     for name, environment in chosen.items():
-        is_locked = env_registry.lock_file(settings.rubric, name).is_file()
+        is_locked = env_registry.lock_file(settings.catalogue_directory, name).is_file()
         lock = "" if is_locked else "; no lock file for this platform: the newest versions come"
         print_status(f"{name}: {environment.terms}{lock}")
         for device, other in env_registry.device_alternatives(catalogue.workflows, name).items():
@@ -270,7 +270,7 @@ def _environment_rows() -> list[EnvironmentRow]:
     from advisor.probing import env_registry
 
     context, catalogue, root = _load()
-    created = env_registry.find_created(root, catalogue.workflows, context.rubric)
+    created = env_registry.find_created(root, catalogue.workflows, context.catalogue_directory)
     rows = []
     for name, environment in sorted(env_registry.own_environments(catalogue.workflows).items()):
         found = created.get(name)
@@ -288,7 +288,7 @@ def _environment_rows() -> list[EnvironmentRow]:
             disk_mib=record.disk_bytes // MEBIBYTE if record else disk_mib,
             python=found.python if found else None,
             licence=environment.licence,
-            locked=env_registry.lock_file(context.rubric, name).is_file(),
+            locked=env_registry.lock_file(context.catalogue_directory, name).is_file(),
         )
         rows.append(row)
     return rows

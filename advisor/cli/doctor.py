@@ -11,9 +11,9 @@ from typing import Literal
 import msgspec
 import uv
 
+from advisor.ask.catalogue_files import catalogue_directory, load
 from advisor.ask.devices import VISIBLE_DEVICES, choose_visible_gpu
 from advisor.ask.obstacles import has_stack_in_interpreter, required_packages
-from advisor.ask.rubric_files import load, rubric_directory
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MigEnabledError
 from advisor.domain.machine import Gpu, Machine
@@ -70,7 +70,7 @@ def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> li
     findings = []
     own = env_registry.own_environments(catalogue.workflows)
     created = env_registry.find_created(
-        env_registry.default_root(variables), catalogue.workflows, rubric_directory()
+        env_registry.default_root(variables), catalogue.workflows, catalogue_directory()
     )
     for name, environment in created.items():
         directory = pathlib.Path(environment.python).parents[1]

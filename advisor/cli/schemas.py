@@ -1,4 +1,4 @@
-"""The JSON Schemas in `rubric/schema`, which `tests/generate.py` writes, and `--spec`."""
+"""The JSON Schemas in `catalogue/schema`, which `tests/generate.py` writes, and `--spec`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load
+from advisor.ask.catalogue_files import GpusFile, GuidelinesFile, load
 from advisor.ask.run_options import RunOptions
 from advisor.domain import errors
 from advisor.domain.accuracy import AccuracyRules
@@ -33,7 +33,7 @@ SHIPPED: dict[str, Any] = {
     "run-header": Header,
     "event": LoggedEvent,
     "options": RunOptions,
-    "criteria": Rubric,
+    "rubric": Rubric,
     "workflow": Workflow,
     "models": Models,
     "presets": Presets,

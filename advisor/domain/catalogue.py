@@ -211,7 +211,7 @@ class Improvements(msgspec.Struct, frozen=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """All data of `rubric/`."""
+    """All data of `catalogue/`."""
 
     workflows: tuple[Workflow, ...]
     rubric: Rubric

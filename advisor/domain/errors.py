@@ -126,7 +126,7 @@ class TaskError(UserError):
 
 
 class CatalogueError(UserError):
-    """A TOML file of the rubric is invalid."""
+    """A TOML file of the catalogue is invalid."""
 
 
 class UnknownRunError(UserError):

@@ -78,7 +78,7 @@ def detect_machine(
     """Return `detected`, or what is found now, with the environments that were created."""
     here = detected or detection.detect(python, required_packages(catalogue))
     root = env_registry.default_root(context.environment)
-    environments = env_registry.find_created(root, catalogue.workflows, context.rubric)
+    environments = env_registry.find_created(root, catalogue.workflows, context.catalogue_directory)
     return msgspec.structs.replace(here, environments=environments)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from advisor.ask.catalogue_files import read_shipped
 from advisor.ask.context import Context
-from advisor.ask.rubric_files import read_shipped
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause, Improvements
 from advisor.domain.errors import VerificationError

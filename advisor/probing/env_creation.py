@@ -51,7 +51,7 @@ def create(name: str, environment: Environment, settings: BuildSettings) -> path
     Packages that the user added to an earlier version are kept. Raise `EnvironmentNotUsableError`
     if the creation fails.
     """
-    lock_file = env_registry.lock_file(settings.rubric, name)
+    lock_file = env_registry.lock_file(settings.catalogue_directory, name)
     digest = env_registry.environment_digest(environment, lock_file)
     directory = env_registry.environment_directory(settings.root, name, digest)
     try:
@@ -153,7 +153,7 @@ def _build(
     venv = ["venv", "--no-project", "--relocatable", str(staging)]
     base = interpreter.executable if fits else python
     run_uv(name, [*venv, "--python", base], settings, lock_fd)
-    lock_file = env_registry.lock_file(settings.rubric, name)
+    lock_file = env_registry.lock_file(settings.catalogue_directory, name)
     constraint = ["--constraint", str(lock_file)] if lock_file.is_file() else []
     backend = uv_runner.torch_backend(environment.torch, settings.uv_variables)
     with uv_runner.excludes(environment.excluded_packages) as excludes:

@@ -35,7 +35,7 @@ class CreationRecord(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     #: Versions by distribution.
     packages: dict[str, str]
-    #: What its creation took, as `footprint` of `rubric/workflows.toml` states it.
+    #: What its creation took, as `footprint` of `catalogue/workflows.toml` states it.
     disk_bytes: int
     seconds: float
     #: Requirements that the user has added.
@@ -90,8 +90,9 @@ def device_alternatives(workflows: Iterable[Workflow], name: str) -> dict[str, s
     }
 
 
-def lock_file(rubric: pathlib.Path, name: str) -> pathlib.Path:
-    return rubric / "locks" / f"{platform.system().lower()}-{platform.machine()}" / f"{name}.txt"
+def lock_file(catalogue_directory: pathlib.Path, name: str) -> pathlib.Path:
+    system = f"{platform.system().lower()}-{platform.machine()}"
+    return catalogue_directory / "locks" / system / f"{name}.txt"
 
 
 def read_pins(lock: pathlib.Path) -> str:
@@ -136,7 +137,7 @@ def find_versions(root: pathlib.Path, name: str) -> list[pathlib.Path]:
 
 
 def find_created(
-    root: pathlib.Path, workflows: Iterable[Workflow], rubric: pathlib.Path
+    root: pathlib.Path, workflows: Iterable[Workflow], catalogue_directory: pathlib.Path
 ) -> dict[str, CreatedEnvironment]:
     """Start no process: a fault is an outdated lock file or a missing interpreter."""
     found = {}
@@ -148,7 +149,7 @@ def find_created(
         }
         if not complete:
             continue
-        digest = environment_digest(environment, lock_file(rubric, name))
+        digest = environment_digest(environment, lock_file(catalogue_directory, name))
         current = environment_directory(root, name, digest)
         directory = current if current in complete else next(iter(complete))
         python = interpreter_path(directory)

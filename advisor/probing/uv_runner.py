@@ -132,7 +132,7 @@ OFFLINE = "run it once without --offline, or name a folder with the wheels in UV
 class BuildSettings:
     #: Folder of all environments.
     root: pathlib.Path
-    rubric: pathlib.Path
+    catalogue_directory: pathlib.Path
     #: Environment variables of the user.
     inherited: Mapping[str, str]
     #: Interpreter for environments that allow its version.

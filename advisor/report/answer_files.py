@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from advisor.ask.catalogue_files import read_rubric
 from advisor.ask.context import Context
-from advisor.ask.rubric_files import read_rubric
 from advisor.decide.decision import decide_again, evaluate, load_platform, with_preferences
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits

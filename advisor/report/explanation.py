@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.decide.trust import describe_certainty, is_unfit
@@ -111,7 +111,7 @@ def explain_arm(
     advice = answer.recommendation
     share = advice.decision.contenders.get(scored.arm) if advice else None
     if "performance" in criteria and share is not None:
-        meaning = rubric_files.read_glossary()["certainty"]
+        meaning = catalogue_files.read_glossary()["certainty"]
         lines.append(f"  {describe_certainty(answer.results, share)}: {meaning}")
     return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 
-from advisor.ask.rubric_files import read_shipped
+from advisor.ask.catalogue_files import read_shipped
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import NoRecipeError

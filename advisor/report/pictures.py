@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from markupsafe import Markup
 
-from advisor.ask.rubric_files import read_shipped
+from advisor.ask.catalogue_files import read_shipped
 from advisor.decide.sensitivity import leading_regions
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from advisor.ask.rubric_files import read_shipped
+from advisor.ask.catalogue_files import read_shipped
 from advisor.decide.intervals import (
     HALF_INTERVAL,
     MIN_PROCESSES,

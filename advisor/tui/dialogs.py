@@ -22,7 +22,7 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
-from advisor.ask.rubric_files import read_glossary
+from advisor.ask.catalogue_files import read_glossary
 from advisor.ask.run_options import RunOptions
 from advisor.store.runs import HistoryEntry
 from advisor.tui import panels

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
 
-from advisor.ask.rubric_files import rubric_directory
+from advisor.ask.catalogue_files import catalogue_directory
 from advisor.domain.answer import Answer
 from advisor.domain.machine import Machine
 from advisor.domain.text import GIBIBYTE
@@ -134,5 +134,5 @@ def describe_machine(machine: Machine | None) -> str:
 @functools.cache
 def list_examples() -> dict[pathlib.Path, Answer]:
     """Return the answers that are part of the program by their files, in the order of names."""
-    files = sorted((rubric_directory() / "examples").glob("*.json"))
+    files = sorted((catalogue_directory() / "examples").glob("*.json"))
     return {file: msgspec.json.decode(file.read_bytes(), type=Answer) for file in files}

@@ -192,8 +192,9 @@ def _with_error_of_envelope(output: ExpectedOutput) -> ExpectedOutput:
 def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, Any]) -> Reference:
     """Return the reference with its envelope.
 
-    A subject that cannot be perturbed has none. `limits` are those of `rubric/accuracy.toml`. Where
-    the reference has the tested precision, eager PyTorch has no error: the envelope stands for it.
+    A subject that cannot be perturbed has none. `limits` are those of `catalogue/accuracy.toml`.
+    Where the reference has the tested precision, eager PyTorch has no error: the envelope stands
+    for it.
     """
     start = perf_counter()
     outputs = list(reference.outputs)

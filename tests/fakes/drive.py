@@ -1,8 +1,8 @@
 """Start or resume a run of fake workflows, for tests that kill the process.
 
-Usage: `python drive.py HOME PROBES RUBRIC WORKFLOWS [BUDGET]`. Prints the number of each event once
-it is stored. It resumes the newest unfinished run if there is one. Signals end it as they end the
-program; a user error ends it with its exit code.
+Usage: `python drive.py HOME PROBES CATALOGUE WORKFLOWS [BUDGET]`. Prints the number of each event
+once it is stored. It resumes the newest unfinished run if there is one. Signals end it as they end
+the program; a user error ends it with its exit code.
 """
 
 import os
@@ -17,9 +17,11 @@ from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute, newest_resumable
 from advisor.store.store import Store
 
-home, probes, rubric = map(pathlib.Path, sys.argv[1:4])
+home, probes, catalogue = map(pathlib.Path, sys.argv[1:4])
 store = Store(home)
-context = Context(environment=dict(os.environ), store=store, probes=probes, rubric=rubric)
+context = Context(
+    environment=dict(os.environ), store=store, probes=probes, catalogue_directory=catalogue
+)
 run_options = RunOptions(
     batch_sizes="1,2",
     budget=sys.argv[5] if len(sys.argv) > 5 else "3s",

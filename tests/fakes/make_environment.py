@@ -21,7 +21,7 @@ python = Interpreter(
 )
 settings = BuildSettings(
     root=root,
-    rubric=root.parent / "rubric",
+    catalogue_directory=root.parent / "catalogue",
     inherited=dict(os.environ),
     interpreter=python,
     report=lambda line: print(line, flush=True),

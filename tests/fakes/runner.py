@@ -1,6 +1,6 @@
 """Execute a run of fake workflows for the screens.
 
-Usage: `python runner.py PROBES RUBRIC RUN [--wait-seconds SECONDS]`.
+Usage: `python runner.py PROBES CATALOGUE RUN [--wait-seconds SECONDS]`.
 """
 
 import os
@@ -13,9 +13,12 @@ from advisor.execute import runner
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
-probes, rubric, directory = map(pathlib.Path, sys.argv[1:4])
+probes, catalogue, directory = map(pathlib.Path, sys.argv[1:4])
 context = Context(
-    environment=dict(os.environ), store=Store(directory.parents[1]), probes=probes, rubric=rubric
+    environment=dict(os.environ),
+    store=Store(directory.parents[1]),
+    probes=probes,
+    catalogue_directory=catalogue,
 )
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 wait_seconds = float(sys.argv[5]) if len(sys.argv) > 5 else None

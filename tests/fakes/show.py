@@ -1,6 +1,6 @@
 """Show the screens with fake workflows.
 
-Usage: `python show.py PROBES RUBRIC HOME [NAME=VALUE ...]`, with the answers of a new run.
+Usage: `python show.py PROBES CATALOGUE HOME [NAME=VALUE ...]`, with the answers of a new run.
 """
 
 import functools
@@ -14,14 +14,16 @@ from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.session import RunnerProcess
 
-probes, rubric, home = map(pathlib.Path, sys.argv[1:4])
+probes, catalogue, home = map(pathlib.Path, sys.argv[1:4])
 command = (
     sys.executable,
     str(pathlib.Path(__file__).with_name("runner.py")),
     str(probes),
-    str(rubric),
+    str(catalogue),
 )
-context = Context(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
+context = Context(
+    environment=dict(os.environ), store=Store(home), probes=probes, catalogue_directory=catalogue
+)
 launch_options = LaunchOptions(
     run_options=RunOptions(**dict(word.split("=", 1) for word in sys.argv[4:]))
 )  # type: ignore[arg-type]

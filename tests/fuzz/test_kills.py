@@ -40,12 +40,12 @@ PHASE_SECONDS, END_SECONDS = 60.0, 120.0
 
 
 def start(
-    victim: str, home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path
+    victim: str, home: pathlib.Path, probes: pathlib.Path, catalogue: pathlib.Path
 ) -> subprocess.Popen[bytes]:
     """Start or resume a run, by the driver or by the runner of the screens."""
-    command = [FAKES / "drive.py", home, probes, rubric, "quick", "1s"]
+    command = [FAKES / "drive.py", home, probes, catalogue, "quick", "1s"]
     if victim == "runner":
-        command = [FAKES / "runner.py", probes, rubric, newest_run(home)]
+        command = [FAKES / "runner.py", probes, catalogue, newest_run(home)]
     with (home.parent / "errors").open("ab") as errors:
         return subprocess.Popen(
             [sys.executable, *map(str, command)],
@@ -106,7 +106,7 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
     victim: str,
     home: pathlib.Path,
     fake_probes: pathlib.Path,
-    fake_rubric: pathlib.Path,
+    fake_catalogue: pathlib.Path,
     context: Context,
 ) -> None:
     if victim == "runner":
@@ -116,7 +116,7 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
         return not workers.find_marked(str(home))
 
     home.mkdir(exist_ok=True)
-    with start(victim, home, fake_probes, fake_rubric) as process:
+    with start(victim, home, fake_probes, fake_catalogue) as process:
         try:
             wait_for_phase(process, home, phase)
             with contextlib.suppress(psutil.Error, ProcessLookupError):
@@ -134,7 +134,7 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
                 shutil.rmtree(directory)  # the kill came before the plan was stored
                 directory = None
             if not directory or not Run(directory).state().finished:
-                with start("advisor", home, fake_probes, fake_rubric) as resumed:
+                with start("advisor", home, fake_probes, fake_catalogue) as resumed:
                     wait_for_end(resumed)
                 assert resumed.returncode == 0, (home.parent / "errors").read_text()
             directory = newest_run(home)

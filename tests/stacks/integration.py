@@ -1,4 +1,4 @@
-"""Print `rubric/integration.toml`, rendered from the `integration` of every workflow's module.
+"""Print `catalogue/integration.toml`, rendered from the `integration` of every workflow's module.
 
 The modules only return text here, so no stack is needed: every import from outside this project is
 replaced by a stub. Run it in its own process for that reason. With `--every DIRECTORY` it writes
@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 BASELINE = "pytorch-eager"
 #: Servers generate text; their workers know no other task.
 SERVE = "serve"
-OWN_PACKAGES = {"probes", "advisor", "rubric", "msgspec"}
+OWN_PACKAGES = {"probes", "advisor", "msgspec"}
 #: The context of eager PyTorch's call, and the ways to call a model or to capture its call in it.
 CONTEXT = "with torch.no_grad():"
 CALLS = (f"# Each call:\n{CONTEXT}", f"{CONTEXT}\n    side = ")
@@ -132,13 +132,13 @@ def integration_of(
 def load_workflows() -> list[tuple[Any, pathlib.Path]]:
     """Return each workflow that has a module, with its file; stub foreign imports from then on."""
     sys.path.insert(0, str(ROOT))
-    from advisor.ask import rubric_files  # noqa: PLC0415 - from this checkout, not an installed one
+    from advisor.ask import catalogue_files  # noqa: PLC0415 - from this checkout, not an installed one
     from advisor.domain.plan import probe_file  # noqa: PLC0415 - as above
 
-    directory = rubric_files.probes_directory() / "workflows"
+    directory = catalogue_files.probes_directory() / "workflows"
     workflows = [
         (workflow, directory / probe_file(workflow.id))
-        for workflow in rubric_files.load().workflows
+        for workflow in catalogue_files.load().workflows
         if workflow.has_probe
     ]
     sys.meta_path.insert(0, StubFinder())

@@ -20,7 +20,7 @@ import tomlkit
 import uv
 from packaging.specifiers import SpecifierSet
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.workflow import Environment
 from advisor.probing import env_registry, uv_runner
 
@@ -98,11 +98,11 @@ def refresh(
     names: list[str], inherited: Mapping[str, str], *, only_hashes: bool = False
 ) -> Iterator[pathlib.Path]:
     """Write the locks of these environments, or of all, and yield each file."""
-    rubric = rubric_files.rubric_directory()
-    known = env_registry.own_environments(rubric_files.load().workflows)
+    catalogue = catalogue_files.catalogue_directory()
+    known = env_registry.own_environments(catalogue_files.load().workflows)
     variables = uv_runner.uv_environment(inherited, uv_runner.read_pip_settings(inherited))
     for name in names or sorted(known):
-        file, environment = env_registry.lock_file(rubric, name), known[name]
+        file, environment = env_registry.lock_file(catalogue, name), known[name]
         if only_hashes and not file.exists():
             continue
         header, *pins = (

@@ -17,7 +17,7 @@ import dataclasses, pathlib
 from advisor import api
 
 context = dataclasses.replace(
-    api._context(), probes=pathlib.Path({probes!r}), rubric=pathlib.Path({rubric!r})
+    api._context(), probes=pathlib.Path({probes!r}), catalogue_directory=pathlib.Path({catalogue!r})
 )
 api._context = lambda: context
 """
@@ -28,7 +28,7 @@ def outputs(cell: nbformat.NotebookNode) -> list[str]:
 
 
 def test_the_notebook_runs_in_a_kernel(
-    tmp_path: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+    tmp_path: pathlib.Path, fake_probes: pathlib.Path, fake_catalogue: pathlib.Path
 ) -> None:
     made = notebook.read()
     question = made.cells[2]
@@ -37,7 +37,7 @@ def test_the_notebook_runs_in_a_kernel(
     asked = {ONNXRUNTIME: "", "batch_sizes=(4,)": "budget='1s', all_arms=True, batch_sizes=(1, 4)"}
     for old, new in asked.items():
         question.source = question.source.replace(old, new)
-    simulate = SIMULATE.format(probes=str(fake_probes), rubric=str(fake_rubric))
+    simulate = SIMULATE.format(probes=str(fake_probes), catalogue=str(fake_catalogue))
     made.cells.insert(1, nbformat.v4.new_code_cell(simulate))
     executed = notebook.execute(made, tmp_path)
     _, _, _, run, frame, decided = executed.cells

@@ -13,7 +13,7 @@ import builders
 import pytest
 from forks import RunCli, run_command
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.errors import MachineUnfitError
 
 # Each environment takes a gigabyte and a minute; small ones are tested next to the code.
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(1800)]
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 OWN = [
     each
-    for each in rubric_files.load().for_question(builders.question()).workflows
+    for each in catalogue_files.load().for_question(builders.question()).workflows
     if each.has_probe and each.environment.kind == "own"
 ]
 OWN_ON_CPU = [each for each in OWN if "cpu" in each.devices]
@@ -119,7 +119,7 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     """The sizes of demo/llama, but rows of 704 weights cannot be divided into groups of 128."""
     make(advise, "vllm")
     assert advise("env", "create", "llm-compressor").returncode == 0
-    config = rubric_files.load().models.configurations["demo/llama"].config
+    config = catalogue_files.load().models.configurations["demo/llama"].config
     (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 768}))
     arms = ("--workflows", "vllm/w8a8,vllm/w4a16", "--quantised", "int8,int4")
     options = ("--task", "generate", "--dtype", "bfloat16", "--batch-sizes", "1", *arms)

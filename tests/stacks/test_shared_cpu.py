@@ -19,7 +19,7 @@ from forks import RunCli, run_command
 from generate import schema_file
 from onnx_texts import write_onnx
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.domain.errors import MachineUnfitError
 from advisor.probing import run_config
@@ -119,12 +119,14 @@ def test_a_file_of_the_user_is_probed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
-    rubric = tmp_path / "rubric"
-    shutil.copytree(rubric_files.rubric_directory(), rubric)
-    presets = (rubric / "presets.toml").read_text()
+    catalogue = tmp_path / "catalogue"
+    shutil.copytree(catalogue_files.catalogue_directory(), catalogue)
+    presets = (catalogue / "presets.toml").read_text()
     # The run above repeats its leaders in fresh processes.
-    (rubric / "presets.toml").write_text(presets.replace("repeats = 1\n", "repeats = 0\n"))
-    context = Context(environment=dict(os.environ), store=Store(home), rubric=rubric)
+    (catalogue / "presets.toml").write_text(presets.replace("repeats = 1\n", "repeats = 0\n"))
+    context = Context(
+        environment=dict(os.environ), store=Store(home), catalogue_directory=catalogue
+    )
     asked = sessions.short_options("onnxruntime-cpu/host", model=str(network), task="forward")
     found = decide(sessions.execute_run(context, asked)).measurements
     assert "onnxruntime-cpu/host" in found

@@ -44,7 +44,7 @@ import workers
 from injected_faults import MODULE_FAULTS, change_last_row, half_accumulation
 from scipy.stats import binomtest
 
-from advisor.ask.rubric_files import read
+from advisor.ask.catalogue_files import read
 from advisor.domain.model import FactoryModel, Model, TransformersModel
 from advisor.probing.detection import cpu_model
 from probes import protocol

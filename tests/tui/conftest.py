@@ -64,7 +64,9 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def tui_context(
-    tmp_path_factory: pytest.TempPathFactory, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+    tmp_path_factory: pytest.TempPathFactory,
+    fake_probes: pathlib.Path,
+    fake_catalogue: pathlib.Path,
 ) -> Context:
     """A context whose catalogue has only the fake workflows."""
     home = tmp_path_factory.mktemp("home")
@@ -72,7 +74,7 @@ def tui_context(
     return sessions.fake_context(
         home,
         fake_probes,
-        fake_rubric,
+        fake_catalogue,
         environment={**environment, HOME_VARIABLE: str(home)},
         now=lambda: dt.datetime(2026, 11, 21, 12, 0, tzinfo=dt.timezone.utc),
     )
@@ -100,9 +102,9 @@ def recorded(tui_context: Context, recorded_home: pathlib.Path) -> Run:
 
 
 @pytest.fixture
-def fake_runner(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> StartRunner:
+def fake_runner(fake_probes: pathlib.Path, fake_catalogue: pathlib.Path) -> StartRunner:
     """Return a function that starts the runner of a run of fake workflows."""
-    command = (sys.executable, str(FAKES / "runner.py"), str(fake_probes), str(fake_rubric))
+    command = (sys.executable, str(FAKES / "runner.py"), str(fake_probes), str(fake_catalogue))
     return functools.partial(RunnerProcess, command=command)
 
 

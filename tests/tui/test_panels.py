@@ -17,8 +17,8 @@ from recorded_runs import make_run
 from textual.widgets import Input, Static
 from textual.widgets._footer import FooterKey
 
+from advisor.ask.catalogue_files import read_glossary
 from advisor.ask.context import Context
-from advisor.ask.rubric_files import read_glossary
 from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.domain.constraints import PILLARS
 from advisor.domain.errors import OptionValueError, UserError

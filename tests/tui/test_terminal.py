@@ -157,13 +157,13 @@ def test_a_signal_during_a_run_leaves_no_process(
 
 
 def test_a_run_continues_while_the_program_is_suspended(
-    home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+    home: pathlib.Path, fake_probes: pathlib.Path, fake_catalogue: pathlib.Path
 ) -> None:
     command = (
         sys.executable,
         str(FAKES / "show.py"),
         str(fake_probes),
-        str(fake_rubric),
+        str(fake_catalogue),
         str(home),
     )
     with Terminal(

@@ -39,14 +39,14 @@ def simulated(
     monkeypatch: pytest.MonkeyPatch,
     home: pathlib.Path,
     fake_probes: pathlib.Path,
-    fake_rubric: pathlib.Path,
+    fake_catalogue: pathlib.Path,
 ) -> None:
     """Make the interface use simulated workflows and a store of this test."""
     monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
     real = api._context
 
     def context() -> Context:
-        return replace(real(), probes=fake_probes, rubric=fake_rubric)
+        return replace(real(), probes=fake_probes, catalogue_directory=fake_catalogue)
 
     monkeypatch.setattr(api, "_context", context)
 

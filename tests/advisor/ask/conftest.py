@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 
 Edit = Callable[[str, str, str], None]
 
 
 @pytest.fixture
-def rubric(tmp_path: pathlib.Path) -> pathlib.Path:
+def catalogue(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of the files that ship."""
-    directory = tmp_path / "rubric"
+    directory = tmp_path / "catalogue"
     shutil.copytree(
-        rubric_files.rubric_directory(),
+        catalogue_files.catalogue_directory(),
         directory,
         ignore=shutil.ignore_patterns("__pycache__", "schema"),
     )
@@ -26,12 +26,12 @@ def rubric(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def edit(rubric: pathlib.Path) -> Edit:
+def edit(catalogue: pathlib.Path) -> Edit:
     """Replaces one piece of text in one of the files."""
 
     def replace(file: str, old: str, new: str) -> None:
-        text = (rubric / file).read_text()
+        text = (catalogue / file).read_text()
         assert old in text, "the shipped file has changed; update the test"
-        (rubric / file).write_text(text.replace(old, new, 1))
+        (catalogue / file).write_text(text.replace(old, new, 1))
 
     return replace

@@ -16,7 +16,7 @@ import pytest
 from forks import run_command
 from kept.runs import NAMES, read_run
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.constraints import PILLARS
 from advisor.domain.errors import CatalogueError
 from advisor.domain.model import OnnxModel
@@ -29,7 +29,7 @@ INTEGRATION = pathlib.Path(__file__).parents[2] / "stacks" / "integration.py"
 MODELS = {"torch": builders.question().model, "onnx": OnnxModel(name="model.onnx")}
 FILES = (
     "workflows.toml",
-    "criteria.toml",
+    "rubric.toml",
     "models.toml",
     "presets.toml",
     "gpus.toml",
@@ -39,16 +39,16 @@ FILES = (
 Edit = Callable[[str, str, str], None]
 
 
-def load_error(rubric: pathlib.Path) -> CatalogueError:
+def load_error(catalogue: pathlib.Path) -> CatalogueError:
     with pytest.raises(CatalogueError) as problem:
-        rubric_files.load(rubric)
+        catalogue_files.load(catalogue)
     assert "\n" not in problem.value.what
     assert problem.value.next_step
     return problem.value
 
 
-def test_a_copy_of_the_shipped_files_loads_as_the_original(rubric: pathlib.Path) -> None:
-    assert rubric_files.load(rubric) == SHIPPED
+def test_a_copy_of_the_shipped_files_loads_as_the_original(catalogue: pathlib.Path) -> None:
+    assert catalogue_files.load(catalogue) == SHIPPED
 
 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
@@ -90,19 +90,19 @@ def test_workflows_are_in_build_order_with_the_baseline_first() -> None:
     assert {*SHIPPED.engine_memory} <= {workflow.id for workflow in SHIPPED.workflows}
 
 
-def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None:
-    (rubric / "verified.toml").write_text('onnxruntime-cpu = ["cpu 2026-11"]\n')
+def test_verifications_are_read_from_verified_toml(catalogue: pathlib.Path) -> None:
+    (catalogue / "verified.toml").write_text('onnxruntime-cpu = ["cpu 2026-11"]\n')
     verified = {
         workflow.id: workflow.verified
-        for workflow in rubric_files.load(rubric).workflows
+        for workflow in catalogue_files.load(catalogue).workflows
         if workflow.verified
     }
     assert verified == {"onnxruntime-cpu": ("cpu 2026-11",)}
 
 
-def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: Edit) -> None:
-    edit("criteria.toml", 'name = "p3-advisor 3"', 'name = "mine"')
-    known = rubric_files.load(rubric=rubric / "criteria.toml")
+def test_another_rubric_replaces_only_the_criteria(catalogue: pathlib.Path, edit: Edit) -> None:
+    edit("rubric.toml", 'name = "p3-advisor 3"', 'name = "mine"')
+    known = catalogue_files.load(rubric=catalogue / "rubric.toml")
     assert known.rubric.name == "mine"
     assert builders.replace(known, rubric=SHIPPED.rubric) == SHIPPED
 
@@ -110,12 +110,12 @@ def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: E
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("content", [None, b"= no toml", b"\xff\xfe", b'colour = "red"'])
 def test_a_file_that_is_missing_or_has_other_content_is_an_error_that_names_it(
-    rubric: pathlib.Path, file: str, content: bytes | None
+    catalogue: pathlib.Path, file: str, content: bytes | None
 ) -> None:
-    (rubric / file).unlink()
+    (catalogue / file).unlink()
     if content is not None:
-        (rubric / file).write_bytes(content)
-    error = load_error(rubric)
+        (catalogue / file).write_bytes(content)
+    error = load_error(catalogue)
     assert file in error.what
     assert ("cannot be read" in error.what) or content is not None
 
@@ -133,7 +133,7 @@ def test_a_file_that_is_missing_or_has_other_content_is_an_error_that_names_it(
         ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
         ("presets.toml", "most_rounds = 13", "most_rounds = 3", "most_rounds"),
         (
-            "criteria.toml",
+            "rubric.toml",
             "minimum_engaged_share = 0.05",
             "minimum_engaged_share = nan",
             "minimum_engaged_share",
@@ -141,10 +141,10 @@ def test_a_file_that_is_missing_or_has_other_content_is_an_error_that_names_it(
     ],
 )
 def test_a_schema_violation_is_an_error_that_names_the_key(
-    rubric: pathlib.Path, edit: Edit, file: str, old: str, new: str, words: str
+    catalogue: pathlib.Path, edit: Edit, file: str, old: str, new: str, words: str
 ) -> None:
     edit(file, old, new)
-    error = load_error(rubric)
+    error = load_error(catalogue)
     assert file in error.what
     assert words in error.what
 
@@ -177,7 +177,7 @@ def test_every_declared_fact_has_a_source(workflow: Workflow) -> None:
     for fact in facts_of(workflow):
         addresses = re.findall(r"https?://[^\s,;]+", fact.source)
         other_source = re.search(
-            r"doi 10\.|tests/studies/results/|rubric/integration\.toml|counted in|measured with",
+            r"doi 10\.|tests/studies/results/|catalogue/integration\.toml|counted in|measured with",
             fact.source,
         )
         assert addresses or other_source or fact.basis == "not confirmed", fact
@@ -194,11 +194,11 @@ def test_every_gpu_has_a_source_and_a_lookup_date(name: str) -> None:
 @pytest.mark.parametrize("because", ["", ', because = " "'])
 @pytest.mark.parametrize("basis", ["ours", "not confirmed"])
 def test_a_fact_on_our_own_basis_needs_a_reason(
-    rubric: pathlib.Path, edit: Edit, basis: str, because: str
+    catalogue: pathlib.Path, edit: Edit, basis: str, because: str
 ) -> None:
     fact = 'value = 0, source = "counted in the lines that integration() of the probe returns"'
     edit("workflows.toml", fact, f'{fact}, basis = "{basis}"{because}')
-    assert f"a fact whose basis is '{basis}' needs a sentence" in load_error(rubric).what
+    assert f"a fact whose basis is '{basis}' needs a sentence" in load_error(catalogue).what
 
 
 def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -> None:
@@ -314,29 +314,29 @@ KNOTS = "[[0.5, -0.5], [1.0, 1.0], [1.1, 1.5], [1.5, 2.5], [3.0, 4.0]]"
     ],
 )
 def test_a_rubric_without_a_grade_for_every_workflow_is_an_error(
-    rubric: pathlib.Path, edit: Edit, old: str, new: str, words: str
+    catalogue: pathlib.Path, edit: Edit, old: str, new: str, words: str
 ) -> None:
-    edit("criteria.toml", old, new)
-    problem = load_error(rubric).what
-    assert "criteria.toml" in problem
+    edit("rubric.toml", old, new)
+    problem = load_error(catalogue).what
+    assert "rubric.toml" in problem
     assert words in problem
 
 
-def test_a_criterion_without_grades_is_an_error(rubric: pathlib.Path) -> None:
-    file = rubric / "criteria.toml"
+def test_a_criterion_without_grades_is_an_error(catalogue: pathlib.Path) -> None:
+    file = catalogue / "rubric.toml"
     text = file.read_text()
     start, end = text.index("\n[[criteria.grades]]"), text.index("\n[[criteria.tiers]]")
     file.write_text(text[:start] + text[end:])
-    assert "performance" in load_error(rubric).what
+    assert "performance" in load_error(catalogue).what
 
 
-def test_an_unknown_fact_is_an_error(rubric: pathlib.Path, edit: Edit) -> None:
+def test_an_unknown_fact_is_an_error(catalogue: pathlib.Path, edit: Edit) -> None:
     """A rubric cannot add facts, because their values would be unknown."""
     edit(
-        "criteria.toml",
+        "rubric.toml",
         "[facts.vendors]",
         '[facts.beauty]\nunit = ""\nevidence = "declared"\nmeaning = "how it looks"\n\n'
         "[facts.vendors]",
     )
-    edit("criteria.toml", 'fact = "speedup"', 'fact = "beauty"')
-    assert "beauty" in load_error(rubric).what
+    edit("rubric.toml", 'fact = "speedup"', 'fact = "beauty"')
+    assert "beauty" in load_error(catalogue).what

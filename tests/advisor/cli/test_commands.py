@@ -22,7 +22,7 @@ from forks import RunCli, RunProgram, run_command
 from generate import schema_file
 from kept.runs import EVIDENCE, NAMES
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.cli import schemas
 from advisor.domain.answer import encode
 from advisor.domain.errors import NoRecipeError
@@ -214,9 +214,9 @@ def test_commands_on_a_missing_environment_fail_with_the_fix(
 def test_doctor_names_the_command_that_creates_a_broken_environment_again(
     home: pathlib.Path, run_program: RunProgram
 ) -> None:
-    known = env_registry.own_environments(rubric_files.load().workflows)["openvino"]
+    known = env_registry.own_environments(catalogue_files.load().workflows)["openvino"]
     digest = env_registry.environment_digest(
-        known, env_registry.lock_file(rubric_files.rubric_directory(), "openvino")
+        known, env_registry.lock_file(catalogue_files.catalogue_directory(), "openvino")
     )
     builders.add_environment(home / "environments", "openvino", digest)
     findings = {each["name"]: each for each in json.loads(run_program("doctor", "--json").stdout)}
@@ -224,7 +224,7 @@ def test_doctor_names_the_command_that_creates_a_broken_environment_again(
     assert findings["environment openvino"]["fix"] == "p3-advisor env create openvino"
 
 
-RUBRIC_FILES = ("criteria", "gpus", "guidelines", "models", "presets")
+CATALOGUE_FILES = ("rubric", "gpus", "guidelines", "models", "presets")
 
 
 @functools.cache
@@ -269,9 +269,9 @@ def test_the_files_and_the_answer_of_a_new_run_are_valid(recorded_home: pathlib.
     validator("run").validate(json.loads(encode(decide(run))))
 
 
-@pytest.mark.parametrize("name", RUBRIC_FILES)
-def test_a_rubric_file_is_valid(name: str) -> None:
-    file = rubric_files.rubric_directory() / f"{name}.toml"
+@pytest.mark.parametrize("name", CATALOGUE_FILES)
+def test_a_file_of_the_catalogue_is_valid(name: str) -> None:
+    file = catalogue_files.catalogue_directory() / f"{name}.toml"
     validator(name).validate(msgspec.toml.decode(file.read_bytes()))
 
 
@@ -281,7 +281,7 @@ def test_the_specification_is_valid_against_its_own_schemas(specification: dict[
         for name, schema in specification["schemas"].items()
     }
     assert set(own) == set(schemas.SHIPPED)
-    for name, key in (("criteria", "rubric"), ("presets", "presets"), ("models", "models")):
+    for name, key in (("rubric", "rubric"), ("presets", "presets"), ("models", "models")):
         own[name].validate(specification[key])
     assert specification["workflows"]
     for workflow in specification["workflows"]:

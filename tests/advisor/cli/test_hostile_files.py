@@ -15,7 +15,7 @@ from builders import question
 from forks import RunProgram, assert_error, run_command
 
 from advisor import cli
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.cli import recommendations
 from advisor.execute import drafts
 from advisor.probing import detection, uv_runner
@@ -266,7 +266,7 @@ def test_processes_of_a_stack_import_nothing_from_the_current_directory(
         tmp_path / "control",
         "build\n",
         environment=worker_environment(inherited, question(), 1, tmp_path / "scratch"),
-        probes=rubric_files.probes_directory(),
+        probes=catalogue_files.probes_directory(),
     )
     assert executed(checkout) == []
     assert "far enough" in json.dumps(result.failure)

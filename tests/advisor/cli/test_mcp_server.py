@@ -46,9 +46,9 @@ import sys
 from advisor.cli import mcp_server
 
 simulate = (
-    "import pathlib; from advisor.ask import rubric_files\\n"
-    f"rubric_files.probes_directory = lambda: pathlib.Path({sys.argv[1]!r})\\n"
-    f"rubric_files.rubric_directory = lambda: pathlib.Path({sys.argv[2]!r})\\n"
+    "import pathlib; from advisor.ask import catalogue_files\\n"
+    f"catalogue_files.probes_directory = lambda: pathlib.Path({sys.argv[1]!r})\\n"
+    f"catalogue_files.catalogue_directory = lambda: pathlib.Path({sys.argv[2]!r})\\n"
 )
 python, flag, start, *rest = mcp_server.ADVISOR_COMMAND
 mcp_server.ADVISOR_COMMAND = (python, flag, start.replace("main()", simulate + "main()"), *rest)
@@ -57,8 +57,8 @@ mcp_server.serve()
 
 
 @pytest.fixture
-def simulated(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> list[str]:
-    return ["-c", SIMULATED, str(fake_probes), str(fake_rubric)]
+def simulated(fake_probes: pathlib.Path, fake_catalogue: pathlib.Path) -> list[str]:
+    return ["-c", SIMULATED, str(fake_probes), str(fake_catalogue)]
 
 
 def talk(

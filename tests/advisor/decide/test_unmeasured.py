@@ -11,7 +11,7 @@ import built_answers
 import built_measurements
 import pytest
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.decide.decision import decide_again
 from advisor.decide.headline import write_headline
 from advisor.decide.unmeasured import list_unmeasured, status_of
@@ -151,7 +151,7 @@ def test_a_fault_without_limits_fits_every_machine() -> None:
 
 @pytest.mark.parametrize("workflow", FAULTY, ids=lambda workflow: workflow.id)
 def test_every_shipped_fault_has_a_source(workflow: Workflow) -> None:
-    root = pathlib.Path(rubric_files.rubric_directory()).parent
+    root = pathlib.Path(catalogue_files.catalogue_directory()).parent
     for fault in workflow.faults:
         files = re.findall(r"tests/[\w/.-]+", fault.source)
         assert re.search(r"https://\S+", fault.source) or files

@@ -16,7 +16,7 @@ def module_home(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def module_context(
-    module_home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+    module_home: pathlib.Path, fake_probes: pathlib.Path, fake_catalogue: pathlib.Path
 ) -> Context:
     """A context with the fake workflows and a store that the tests of one module share."""
-    return sessions.fake_context(module_home, fake_probes, fake_rubric)
+    return sessions.fake_context(module_home, fake_probes, fake_catalogue)

@@ -13,7 +13,7 @@ from builders import BASELINE, replace
 from built_answers import with_decision, with_question, with_results
 from kept.runs import NAMES, decide_run, read_run
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.ask.planning import list_arms
 from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import potential_of
@@ -190,7 +190,7 @@ def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:
     assert ordered == ["fast/one", "slow/one", "fast/two"]
 
 
-KNOWN = rubric_files.load()
+KNOWN = catalogue_files.load()
 QUICK = KNOWN.presets.budgets["quick"]
 
 
@@ -230,7 +230,7 @@ def test_an_arm_that_would_not_have_led_is_not_built(run: str, arm: str) -> None
     # Named workflows, `--all-arms` and a longer budget are exempt.
     assert left_out(answer, workflows=(arm,)) == set()
     assert left_out(answer, all_arms=True) == set()
-    assert left_out(answer, budget=rubric_files.load().presets.budgets["standard"]) == set()
+    assert left_out(answer, budget=catalogue_files.load().presets.budgets["standard"]) == set()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_an_arm_that_led_or_was_much_faster_is_built(run: str, arm: str) -> None
 
 @pytest.mark.slow
 def test_where_the_advised_arm_is_left_out_another_scores_as_much() -> None:
-    near, lost = rubric_files.load().rubric.decision.near, {}
+    near, lost = catalogue_files.load().rubric.decision.near, {}
     for run in NAMES:
         answer = decide_run(run)
         advised = answer.advised

@@ -14,7 +14,7 @@ import sessions
 from builders import DUPLICATE, priorities, replace
 from recorded_runs import SECONDS, make_header, make_run
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.decide.recommend import further_budget, undecided_workflows
@@ -108,9 +108,9 @@ exec "{python}" "$@"
 def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
     context: Context, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    log, rubric = tmp_path / "log", tmp_path / "rubric"
-    shutil.copytree(context.rubric, rubric)
-    before, quick = (rubric / "workflows.toml").read_text().split("[workflow.quick]\n")
+    log, catalogue = tmp_path / "log", tmp_path / "catalogue"
+    shutil.copytree(context.catalogue_directory, catalogue)
+    before, quick = (catalogue / "workflows.toml").read_text().split("[workflow.quick]\n")
     shared = 'environment = { kind = "shared", requirements = [] }'
     own = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
     tables = [
@@ -118,16 +118,18 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
         for name in ("apart", "elsewhere")
     ]
     changed = f"{before}[workflow.quick]\n{quick.replace(shared, own, 1)}"
-    (rubric / "workflows.toml").write_text("\n".join([changed, *tables]))
-    known = rubric_files.load(rubric, probes=context.probes).workflows
+    (catalogue / "workflows.toml").write_text("\n".join([changed, *tables]))
+    known = catalogue_files.load(catalogue, probes=context.probes).workflows
     environment = env_registry.own_environments(known)["apart"]
-    digest = env_registry.environment_digest(environment, env_registry.lock_file(rubric, "apart"))
+    digest = env_registry.environment_digest(
+        environment, env_registry.lock_file(catalogue, "apart")
+    )
     directory = builders.add_environment(home / "environments", "apart", digest)
     python = env_registry.interpreter_path(directory)
     python.write_text(INTERPRETER.format(log=log, python=sys.executable))
     python.chmod(0o755)
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
-    context = replace(context, environment=variables, rubric=rubric)
+    context = replace(context, environment=variables, catalogue_directory=catalogue)
     run = sessions.execute_run(context, sessions.short_options("quick"))
     assert set(decide(run).measurements) == {"pytorch-eager", "quick"}
     plan = run.state().plan

@@ -180,15 +180,15 @@ THREADED = {"threaded": "varies", "later": "varies-later"}
 @pytest.fixture
 def threaded_context(context: Context, tmp_path: pathlib.Path) -> Context:
     """A context with the workflows of `THREADED`."""
-    probes, rubric = tmp_path / "probes", tmp_path / "rubric"
+    probes, catalogue = tmp_path / "probes", tmp_path / "catalogue"
     shutil.copytree(context.probes, probes)
-    shutil.copytree(context.rubric, rubric)
+    shutil.copytree(context.catalogue_directory, catalogue)
     workflows = probes / "workflows"
     for name, fault in THREADED.items():
         shutil.copy(workflows / "misbehaving.py", workflows / f"{name}.py")
-        with (rubric / "workflows.toml").open("a") as file:
+        with (catalogue / "workflows.toml").open("a") as file:
             file.write(WORKFLOW.replace("NAME", name).replace("FAULT", fault))
-    return builders.replace(context, probes=probes, rubric=rubric)
+    return builders.replace(context, probes=probes, catalogue_directory=catalogue)
 
 
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:

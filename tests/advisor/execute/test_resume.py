@@ -88,10 +88,10 @@ def killed_run(
     module_context: Context,
     module_home: pathlib.Path,
     fake_probes: pathlib.Path,
-    fake_rubric: pathlib.Path,
+    fake_catalogue: pathlib.Path,
 ) -> KilledRun:
     """A run that was killed at each of `MOMENTS` and then executed to its end."""
-    paths = (DRIVER, module_home, fake_probes, fake_rubric)
+    paths = (DRIVER, module_home, fake_probes, fake_catalogue)
     command = [sys.executable, *map(str, paths), WORKFLOWS]
     stored_events: dict[str, int] = {}
     for moment, matches in MOMENTS.items():

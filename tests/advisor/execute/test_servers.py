@@ -24,7 +24,7 @@ import msgspec
 import pytest
 import sessions
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.decide.decision import decide_again
@@ -85,10 +85,12 @@ def probes(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The fake rubric with servers and short blocks."""
-    directory = tmp_path_factory.mktemp("serving") / "rubric"
-    shutil.copytree(fake_rubric, directory)
+def catalogue(
+    fake_catalogue: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> pathlib.Path:
+    """The fake catalogue with servers and short blocks."""
+    directory = tmp_path_factory.mktemp("serving") / "catalogue"
+    shutil.copytree(fake_catalogue, directory)
     with (directory / "workflows.toml").open("a") as file:
         file.write((FAKES / "serving" / "workflows.toml").read_text())
     shorten(
@@ -130,13 +132,15 @@ def shorten(file: pathlib.Path, *changes: tuple[str, str]) -> None:
 
 @pytest.fixture(scope="module")
 def home(
-    tmp_path_factory: pytest.TempPathFactory, rubric: pathlib.Path, probes: pathlib.Path
+    tmp_path_factory: pytest.TempPathFactory, catalogue: pathlib.Path, probes: pathlib.Path
 ) -> pathlib.Path:
     """A directory of runs whose environment `aiperf` has the fake AIPerf."""
     home = tmp_path_factory.mktemp("home")
-    known = rubric_files.load(rubric, probes=probes)
+    known = catalogue_files.load(catalogue, probes=probes)
     environment = env_registry.own_environments(known.workflows)["aiperf"]
-    digest = env_registry.environment_digest(environment, env_registry.lock_file(rubric, "aiperf"))
+    digest = env_registry.environment_digest(
+        environment, env_registry.lock_file(catalogue, "aiperf")
+    )
     directory = builders.add_environment(home / "environments", "aiperf", digest)
     venv.create(directory, symlinks=True)
     base = {"base": str(directory), "platbase": str(directory)}
@@ -149,7 +153,7 @@ def home(
 
 @pytest.fixture(scope="module")
 def make_context(
-    home: pathlib.Path, rubric: pathlib.Path, probes: pathlib.Path
+    home: pathlib.Path, catalogue: pathlib.Path, probes: pathlib.Path
 ) -> Callable[[str], Context]:
     """A function that returns contexts; its argument is the fault of the fake AIPerf."""
 
@@ -160,7 +164,7 @@ def make_context(
             store=Store(home),
             random=random.Random(fault),
             probes=probes,
-            rubric=rubric,
+            catalogue_directory=catalogue,
         )
 
     return make
@@ -404,7 +408,7 @@ def test_the_beginning_of_a_block_does_not_count() -> None:
 
 
 def test_a_block_is_discarded_when_many_requests_were_late() -> None:
-    rules = builders.known(rubric_files.load().serving)
+    rules = builders.known(catalogue_files.load().serving)
     punctual = [sent(float(number)) for number in range(20)]
     assert not servers.fell_behind(punctual, LOAD, rules)
     assert not servers.fell_behind([*punctual, sent(20.0, late=0.2)], LOAD, rules)

@@ -12,7 +12,7 @@ import pytest
 import sessions
 from forks import STACKS
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.domain.catalogue import StartWay
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
@@ -64,7 +64,7 @@ def config(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig
         lambda: StartWay(title="way", loads_on="devices", source="page")
     )
     return sessions.run_config(
-        tmp_path, rubric_files.probes_directory(), catalogue=builders.catalogue(starts=ways)
+        tmp_path, catalogue_files.probes_directory(), catalogue=builders.catalogue(starts=ways)
     )
 
 

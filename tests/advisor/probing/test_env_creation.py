@@ -56,7 +56,7 @@ def make_settings(
         more = {"inherited": {**variables, **changes.pop("variables", {})}, **changes}
         return BuildSettings(
             root=tmp_path / "root",
-            rubric=tmp_path / "rubric",
+            catalogue_directory=tmp_path / "catalogue",
             interpreter=INTERPRETER,
             report=(lines if lines is not None else []).append,
             **more,
@@ -103,7 +103,7 @@ def test_a_new_lock_file_replaces_the_environment(
 
 
 def write_lock(tmp_path: pathlib.Path, text: str) -> None:
-    lock = env_registry.lock_file(tmp_path / "rubric", "tiny")
+    lock = env_registry.lock_file(tmp_path / "catalogue", "tiny")
     lock.parent.mkdir(parents=True)
     lock.write_text(text)
 

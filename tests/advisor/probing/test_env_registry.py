@@ -11,7 +11,7 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.errors import UnknownEnvironmentError
 from advisor.domain.workflow import Environment
 from advisor.probing import env_registry, env_variables, uv_runner
@@ -30,8 +30,8 @@ def write_environment(root: pathlib.Path, digest: str) -> pathlib.Path:
     return directory
 
 
-def digest(rubric: pathlib.Path, environment: Environment = APART) -> str:
-    return env_registry.environment_digest(environment, env_registry.lock_file(rubric, "apart"))
+def digest(catalogue: pathlib.Path, environment: Environment = APART) -> str:
+    return env_registry.environment_digest(environment, env_registry.lock_file(catalogue, "apart"))
 
 
 def test_environments_are_in_the_home_folder_if_one_is_set() -> None:
@@ -108,25 +108,25 @@ def test_an_unknown_name_is_an_error(name: str, message: str) -> None:
 
 
 def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
-    rubric = rubric_files.rubric_directory()
+    catalogue = catalogue_files.catalogue_directory()
     known = env_registry.own_environments(builders.shipped_catalogue().workflows)
     for name, environment in known.items():
         assert environment.requirements, name
         assert environment.imports, name
         assert environment.licence, name
-    locks = {file.stem for file in (rubric / "locks").rglob("*.txt")}
+    locks = {file.stem for file in (catalogue / "locks").rglob("*.txt")}
     assert locks <= set(known)
 
 
 def test_lock_files_pin_versions_and_name_no_index_or_path() -> None:
-    for file in (rubric_files.rubric_directory() / "locks").rglob("*.txt"):
+    for file in (catalogue_files.catalogue_directory() / "locks").rglob("*.txt"):
         pins = [line for line in env_registry.read_pins(file).splitlines() if line[0] != "#"]
         assert pins
         assert all(re.fullmatch(r"[a-z0-9-]+==[a-z0-9.]+", pin) for pin in pins), file.name
 
 
 def test_lock_files_have_hashes_of_all_packages_but_those_that_pytorch_builds() -> None:
-    for file in (rubric_files.rubric_directory() / "locks").rglob("*.txt"):
+    for file in (catalogue_files.catalogue_directory() / "locks").rglob("*.txt"):
         _, *entries = file.read_text().replace(" \\\n    ", " ").splitlines()
         for entry in entries:
             pin, *hashes = entry.split()

@@ -20,7 +20,7 @@ import workers
 from sessions import expect_failure
 from worker_scripts import DEADLINES, WAIT, ScriptedWorkers
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.probing import processes
 from advisor.probing import supervisor as supervisor_module
 from advisor.probing.supervisor import Supervisor
@@ -234,7 +234,7 @@ def start_workflow(supervisor: Supervisor, workflow: pathlib.Path) -> Worker:
         workflow.parent / "control",
         process=0,
         interpreter=sys.executable,
-        script=rubric_files.probes_directory() / "runtime/worker.py",
+        script=catalogue_files.probes_directory() / "runtime/worker.py",
         environment={**os.environ},
         max_build_seconds=60.0,
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sessions
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.model import FactoryModel, Model, OnnxModel
 from advisor.probing.env_variables import worker_environment
 from advisor.probing.examples import rows_of_examples
@@ -73,7 +73,7 @@ def build():
 
 def rows_of(model: Model, *, sandbox: bool = False) -> int | None:
     question = builders.question(model=model, sandbox=sandbox, python=sys.executable)
-    return rows_of_examples(question, rubric_files.probes_directory(), os.environ)
+    return rows_of_examples(question, catalogue_files.probes_directory(), os.environ)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import workers
 from built_answers import timed_cell
 from forks import STACKS
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.errors import NotWritableError, VerificationError
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.plan import REFERENCE, arm_directory_name
@@ -34,7 +34,7 @@ from probes.events import Ready
 
 pytestmark = pytest.mark.slow
 
-PROBES = rubric_files.probes_directory()
+PROBES = catalogue_files.probes_directory()
 #: A model whose weights are the same in every process, and different inputs in each.
 WITH_TORCH = """\
 import time

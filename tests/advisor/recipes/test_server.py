@@ -280,7 +280,7 @@ def test_a_way_has_the_lines_that_write_its_file_and_those_that_begin_with_it() 
     ],
 )
 @pytest.mark.parametrize("options", [{"feeding": "host"}, {"feeding": "host", "dynamic": True}])
-def test_the_ways_of_a_workflow_are_in_the_rubric_and_have_scripts(
+def test_the_ways_of_a_workflow_are_in_the_catalogue_and_have_scripts(
     name: str, ways: set[str], options: dict[str, object]
 ) -> None:
     module = importlib.import_module(f"probes.workflows.{name}")

@@ -14,7 +14,7 @@ import pytest
 from golden_files import Expect
 from kept.runs import EVIDENCE, NAMES, decide_run
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.decide.headline import write_headline
 from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
 from advisor.domain.constraints import Constraint, FailedConstraint
@@ -415,7 +415,7 @@ def test_a_short_table_has_the_first_arm_of_the_ranking(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", [*filter(re.compile("cpu-(?!served)").match, NAMES)])
 def test_every_report_says_that_eager_was_timed_with_freed_memory_kept(name: str) -> None:
     made = built_answers.with_measurement(decide_run(name), settings={FREED_MEMORY: "kept"})
-    made = builders.replace(made, headline=write_headline(made, rubric_files.read_shipped()))
+    made = builders.replace(made, headline=write_headline(made, catalogue_files.read_shipped()))
     told = ["it keeps freed memory" in each for each in (page.render(made), markdown.render(made))]
     text = text_report.render_summary(made, 80)
     is_told = made.recommendation is not None

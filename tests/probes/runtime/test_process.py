@@ -20,7 +20,7 @@ import pytest
 import workers
 from forks import run_command
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.domain.errors import SandboxError
 from advisor.probing import supervisor
 from probes import files, protocol, sandbox
@@ -107,7 +107,7 @@ def test_a_lock_that_another_worker_replaced_is_refused(tmp_path: pathlib.Path) 
 
 
 MEBIBYTE = 1 << 20
-ROOT = rubric_files.probes_directory().parent
+ROOT = catalogue_files.probes_directory().parent
 GROWTH = """
 import sys
 sys.path.insert(0, {root!r})

@@ -13,11 +13,11 @@ import pytest
 import workers
 from lazy import torch
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.probing.run_config import accuracy_thresholds
 from probes.runtime import snippet
 
-ACCURACY = accuracy_thresholds(rubric_files.read_shipped().accuracy)
+ACCURACY = accuracy_thresholds(catalogue_files.read_shipped().accuracy)
 RULES = workers.rules("float32")
 VALUES: Any = np.arange(6.0, dtype="float32").reshape(2, 3)
 

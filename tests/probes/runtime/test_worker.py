@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import pytest
 import workers
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from probes import events, protocol
 from probes.facts import FREED_MEMORY
 from probes.outcome import Failure, Outcome
@@ -30,7 +30,7 @@ from probes.runtime.channel import Channel
 from probes.shape import Shape
 
 FAKE_EAGER = pathlib.Path(__file__).parents[2] / "fakes/probes/workflows/pytorch_eager.py"
-ROOT = rubric_files.probes_directory().parent
+ROOT = catalogue_files.probes_directory().parent
 #: A workflow that reports one value.
 REPORTING = """
 import importlib.util, json, subprocess, sys
@@ -95,7 +95,7 @@ def own_probes(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of the core that a test may change."""
     probes = tmp_path / "own" / "probes"
     ignored = shutil.ignore_patterns("__pycache__", "subjects", "stacks")
-    shutil.copytree(rubric_files.probes_directory(), probes, ignore=ignored)
+    shutil.copytree(catalogue_files.probes_directory(), probes, ignore=ignored)
     return probes
 
 
@@ -123,7 +123,7 @@ def default_path(interpreter: str) -> list[str]:
     return path
 
 
-@pytest.mark.parametrize("name", ["advisor", "rubric", "msgspec", "harness", "timing"])
+@pytest.mark.parametrize("name", ["advisor", "msgspec", "harness", "timing"])
 def test_our_code_and_packages_cannot_be_imported(
     name: str, foreign_python: str, tmp_path: pathlib.Path
 ) -> None:
@@ -139,7 +139,7 @@ def test_the_folder_of_the_script_is_removed_from_the_path_by_any_name(
     foreign_python: str, tmp_path: pathlib.Path
 ) -> None:
     link = tmp_path / "link"
-    link.symlink_to(rubric_files.probes_directory())
+    link.symlink_to(catalogue_files.probes_directory())
     environment = {**os.environ, "PYTHONPATH": str(link / "runtime")}
     assert evaluate(
         "sys.path", tmp_path, probes=link, interpreter=foreign_python, environment=environment
@@ -181,7 +181,9 @@ def test_modules_of_the_same_names_on_the_path_are_not_imported(tmp_path: pathli
 def standard_modules(name: str) -> set[str]:
     """Return the modules of the standard library that a core module imports."""
     tree = ast.parse(
-        (rubric_files.probes_directory().joinpath(*name.split(".")).with_suffix(".py")).read_text()
+        (
+            catalogue_files.probes_directory().joinpath(*name.split(".")).with_suffix(".py")
+        ).read_text()
     )
     named = {
         alias.name

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from stub_stacks import load_with_stubs
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from probes.adapter import UnsupportedError
 
 MAX_PROMPTS, PROMPT, NEW, VOCABULARY = 32, 3, 4, 50
@@ -65,7 +65,7 @@ def program() -> Any:
     stubs = ("onnxruntime", "onnxruntime_genai", "probes.stacks.onnxruntime_quantisation")
     module: Any = load_with_stubs("workflows/onnxruntime_genai.py", stubs)
     module.og.Generator, module.og.GeneratorParams = Generator, Parameters
-    workflows = rubric_files.read_shipped().by_id
+    workflows = catalogue_files.read_shipped().by_id
     options = workflows["onnxruntime-genai"].arms["default"].options
     subject = types.SimpleNamespace(
         engine=object(), info=types.SimpleNamespace(vocabulary=VOCABULARY)

@@ -6,7 +6,7 @@ import pathlib
 
 import msgspec
 
-from advisor.ask import rubric_files
+from advisor.ask import catalogue_files
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
 
@@ -20,4 +20,4 @@ def read_run(name: str) -> Answer:
 
 def decide_run(name: str) -> Answer:
     """Return a kept run as `report` opens it."""
-    return decide_again(read_run(name), rubric_files.read_shipped())
+    return decide_again(read_run(name), catalogue_files.read_shipped())
