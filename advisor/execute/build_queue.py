@@ -88,28 +88,36 @@ def _promise(planned: Arm) -> float:
     return gain / max(seconds, LEAST_SECONDS) if gain > 0 else gain
 
 
-def waits_for_sibling(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
-    """Return whether the race of an arm of the same workflow may save the build of this one.
+def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
+    """Return whether a race of the arms `ahead` may save the build of this one.
 
-    The other arm is `ahead` in the order and promises as much. A quick build that may gain does not
-    wait.
+    An arm waits for one of its workflow that promises as much, and for any if it is not known to
+    gain. An arm whose worker runs does not wait for one that the model calls for: that one still
+    has to import. A build that takes no longer than an import waits for nothing if it may gain.
     """
-    seconds = planned.expected_build_seconds
-    early_seconds = progress.header.catalogue.presets.builds.early_seconds
-    is_quick = seconds is not None and seconds <= early_seconds
-    return (
-        not (is_quick and _promise(planned) > 0)
-        and planned.id not in controls(progress.state)
-        and skips_losing_arms(progress.question)
-        and any(one.workflow == planned.workflow and _rank(one) >= _rank(planned) for one in ahead)
-    )
+    needed = controls(progress.state)
+    if not skips_losing_arms(progress.question) or planned.id in needed:
+        return False
+    promise, seconds = _promise(planned), planned.expected_build_seconds
+    rivals = [each for each in ahead if each.id not in needed]
+    if promise > 0:
+        is_running = progress.session.is_running(planned.id)
+        is_quick = seconds is not None and seconds <= LEAST_SECONDS
+        rivals = [
+            each
+            for each in rivals
+            if each.workflow == planned.workflow
+            and not is_quick
+            and (_promise(each) >= promise if is_running else _rank(each) >= _rank(planned))
+        ]
+    return bool(rivals)
 
 
 def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
     """Return the arms, in their order, that wait for no race of one before them."""
     chosen: list[Arm] = []
     for planned in arms:
-        if not waits_for_sibling(planned, chosen, progress):
+        if not waits_for_race(planned, chosen, progress):
             chosen.append(planned)
     return chosen
 
@@ -177,7 +185,7 @@ class BuildQueue:
         raced = raced_arms(self.progress.state)
         ahead = [each for each in self._begun() if each.id not in raced]
         return next(
-            (one for one in self.waiting if not waits_for_sibling(one, ahead, self.progress)), None
+            (one for one in self.waiting if not waits_for_race(one, ahead, self.progress)), None
         )
 
     def _begun(self) -> list[Arm]:

@@ -18,7 +18,7 @@ from advisor.decide.rounds import failed_arms, log_median_seconds, raced_arms
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.run_events import ConditionsRecorded, RaceClosed, RaceOpened, RunEvent
 from advisor.domain.run_state import RunState
-from advisor.execute.remaining import oom_beside_others
+from advisor.execute.remaining import oom_beside_others, retained
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.conditions import find_disturbance
 from advisor.probing.session import WorkerSession
@@ -118,10 +118,14 @@ class StopRule:
 
 
 def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunEvent]:
-    """Share the measuring time that is left among the shapes; stop when the baseline has ended."""
+    """Share the measuring time that is left among the shapes; stop when the baseline has ended.
+
+    After the end of races, the arms that join late race against the controls and leaders alone.
+    """
     question = progress.question
     counts = DiscardCounts(progress.header.catalogue.presets.guard)
     built = {*built_arms(progress)}
+    new = built - raced_arms(progress.state)
     open_shapes = [
         shape
         for shape in question.shapes
@@ -133,13 +137,19 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
     for index, shape in enumerate(open_shapes):
         is_open = shape in progress.state.last_groups and shape not in progress.state.closed
         planned = tuple(built_arms(progress))
-        arms = progress.state.last_groups[shape] if is_open else planned
+        if is_open:
+            arms = progress.state.last_groups[shape]
+        elif progress.clock() < progress.races_end:
+            arms = planned
+        else:
+            needed = new | retained(progress.state, question)
+            arms = tuple(arm for arm in planned if arm in needed)
         if progress.state.plan.baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open:
             yield RaceOpened(shape=shape, arms=arms)
         now = progress.clock()
-        last = progress.end
+        last = now + max(progress.end - now, 0.0) / (len(open_shapes) - index)
         if len(progress.state.groups[shape]) == 1:
             last = min(now + OVERTIME * measuring_seconds, max(last, now + measuring_seconds))
         ends = RaceEnds(now + max(end - now, 0.0) / (len(open_shapes) - index), last)

@@ -152,13 +152,14 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         expecting("compile", 20.0, possible_gain=2.0),
         expecting("compile/slow", 30.0, possible_gain=2.0),
         expecting("other", 30.0, possible_gain=2.0),
-        expecting("compile/quick", 10.0, possible_gain=2.0),
-        expecting("compile/useless", 10.0, possible_gain=0.0),
+        expecting("compile/quick", 4.0, possible_gain=2.0),
+        expecting("useless", 4.0, possible_gain=0.0),
+        expecting("unknown", None),
     ]
     budget = replace(builders.question().budget, skips_losing_arms=True)
     queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
     found = [chosen(queue, 0) for _ in arms]
-    expected = [each.id for each in arms] if built is None else [*built, None, None]
+    expected = [each.id for each in arms] if built is None else [*built, None, None, None]
     assert found == expected
     if built is not None:
         queue.progress.recorder.record(
@@ -167,17 +168,29 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         assert [chosen(queue, 0) for _ in range(2)] == ["compile/slow", None]
 
 
-@pytest.mark.parametrize("called_for", [None, "convolutions"])
-def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str | None) -> None:
+@pytest.mark.parametrize(
+    ("called_for", "running", "second"),
+    [
+        (None, {"compile"}, None),
+        ("convolutions", {"compile/images"}, None),
+        ("convolutions", {"compile/images", "compile"}, "compile"),
+    ],
+)
+def test_an_arm_that_the_model_calls_for_precedes_its_siblings(
+    called_for: str | None, running: set[str], second: str | None
+) -> None:
+    """One that has imported before the model was opened is built beside it."""
     arms = [
         expecting("compile", 20.0, possible_gain=2.0),
         replace(expecting("compile/images", 30.0), possible_gain=1.5, called_for=called_for),
     ]
     budget = replace(builders.question().budget, skips_losing_arms=True)
-    queue = queue_of([], 4, starts_at_once=True, session=BusySession(), budget=budget)
+    session = IdleSession()
+    session.is_running = running.__contains__  # type: ignore[assignment]
+    queue = queue_of([], 4, starts_at_once=True, session=session, budget=budget)
     queue.waiting = build_queue.order_builds(arms, queue.progress.state, queue.progress.question)
     first = "compile/images" if called_for else "compile"
-    assert [chosen(queue, 0) for _ in arms] == [first, None]
+    assert [chosen(queue, 0) for _ in arms] == [first, second]
 
 
 def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:

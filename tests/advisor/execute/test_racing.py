@@ -103,6 +103,24 @@ def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
     assert {end.cause for end in recorder.state.closed.values()} == {"out-of-time"}
 
 
+def test_arms_that_join_late_race_against_the_leaders_at_every_shape() -> None:
+    session = SimulatedSession({BASELINE: 0.0, "lost": 0.5, "leads": -0.5, "late": 0.1})
+    recorder = new_recorder(["lost", "leads", "late"])
+    *first, late = [(each, 0) for each in recorder.state.plan.arms]
+    sessions.exhaust(recorder.record_each(session.start(first)))
+    sessions.exhaust(races_of(session, recorder))
+    sessions.exhaust(recorder.record_each(session.start([late])))
+    progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
+    soon = replace(progress, races_end=0.0, end=progress.clock() + 1.0)
+    races = racing.race_shapes(soon, has_answer=lambda _: True)
+    sessions.exhaust(recorder.record_each(races))
+    expected = {BASELINE, recorder.state.plan.duplicate, "leads", "late"}
+    joined = recorder.state.last_groups
+    assert [set(joined[shape]) for shape in TWO_SIZES.shapes] == [expected, expected]
+    visits = recorder.state.processes["late"][-1].visits
+    assert {visit.shape for visit in visits} == {*TWO_SIZES.shapes}
+
+
 def race_with(rounds: int, *, spread: float) -> Race:
     """Return a race of two arms after this many rounds; the differences scatter by `spread`."""
     race = Race(["fast", "slow"], "slow", most_rounds=40)
