@@ -20,7 +20,7 @@ Unit = Literal["samples", "tokens"]
 #: user notices it: the stack compiled or captured something in it.
 STALL_RATIO, STALL_SECONDS = 10.0, 0.25
 #: `eager`: no longer compiled; `skipped`: there was no time to try it.
-NewShapeOutcome = Literal["served", "stalled", "eager", "wrong", "refused", "skipped"]
+NewShapeHandling = Literal["served", "stalled", "eager", "wrong", "refused", "skipped"]
 
 
 class Event:
@@ -333,7 +333,7 @@ class NewShapeResult(Event):
 
     #: Its lengths are None where the batch size is what was not built.
     shape: Shape
-    outcome: NewShapeOutcome
+    handling: NewShapeHandling
     first_call_seconds: Amount | None = None
     steady_seconds: Duration | None = None
     reason: str | None = None

@@ -204,12 +204,12 @@ FALLBACK_SHARE = 0.95
 
 def rate_new_shapes(results: Sequence[NewShapeResult]) -> str | None:
     """Return `served`, `recompiles` or `refused` by the worst result; None if nothing was tried."""
-    outcomes = {result.outcome for result in results} - {"skipped"}
-    if not outcomes:
+    handled = {result.handling for result in results} - {"skipped"}
+    if not handled:
         return None
-    if outcomes & {"refused", "wrong"}:
+    if handled & {"refused", "wrong"}:
         return "refused"
-    return "recompiles" if outcomes & {"stalled", "eager"} else "served"
+    return "recompiles" if handled & {"stalled", "eager"} else "served"
 
 
 def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
@@ -225,7 +225,7 @@ def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
     is_skipped = failure is None or failure.status in {"timed-out", "skipped"}
     ended = NewShapeResult(
         shape=shape,
-        outcome="skipped" if is_skipped else "refused",
+        handling="skipped" if is_skipped else "refused",
         first_call_seconds=None,
         steady_seconds=None,
         reason=failure.reason if failure else "it took longer than the time limit",
@@ -238,8 +238,8 @@ def compare_with_baseline(
 ) -> tuple[NewShapeResult, ...]:
     """Return the results in order; a shape served without the arm's speed-up has a reason.
 
-    Its outcome is `eager` if the workflow may have run eager code. A slow first call is no build
-    if that of eager PyTorch is as slow.
+    It is `eager` if the workflow may have run eager code. A slow first call is no build if that of
+    eager PyTorch is as slow.
     """
     tried = [*filter(None, map(results_of, state.processes[state.plan.baseline.id]))]
     baseline = tried[-1] if tried else {}
@@ -255,18 +255,18 @@ def compare_with_baseline(
 
 def _without_loading(result: NewShapeResult, eager: NewShapeResult) -> NewShapeResult:
     longer = (result.first_call_seconds or 0.0) - (eager.first_call_seconds or 0.0)
-    if result.outcome != "stalled" or longer > BUILD_SECONDS:
+    if result.handling != "stalled" or longer > BUILD_SECONDS:
         return result
-    return dataclasses.replace(result, outcome="served")
+    return dataclasses.replace(result, handling="served")
 
 
 def _mark(planned: Arm, result: NewShapeResult, baseline: NewShapeResult | None) -> NewShapeResult:
     seconds, eager_seconds = result.steady_seconds, baseline.steady_seconds if baseline else None
-    if result.outcome != "served" or not seconds or not eager_seconds:
+    if result.handling != "served" or not seconds or not eager_seconds:
         return result
     if seconds < FALLBACK_SHARE * eager_seconds:
         return result
     reason = f"{seconds / eager_seconds:.2f} times as long as the baseline at this shape"
     return dataclasses.replace(
-        result, outcome="eager" if planned.eager_fallback else "served", reason=reason
+        result, handling="eager" if planned.eager_fallback else "served", reason=reason
     )

@@ -95,7 +95,7 @@ def summarise_arm(
         diagnosis=tuple(_diagnose(state, planned.id, main, cell, peaks, dtype) for cell in cells),
         new_shape_results=new_shapes,
         new_shapes=rate_new_shapes(new_shapes),
-        new_shapes_complete=all(each.outcome != "skipped" for each in new_shapes),
+        new_shapes_complete=all(each.handling != "skipped" for each in new_shapes),
         starts=state.starts.get(planned.id, ()),
         variants=state.variants.get(planned.id, ()),
     )

@@ -73,18 +73,18 @@ SUMMARY_ARMS = 3
 #: Length of a stack's message; the JSON document has all of it.
 MOST_CHARACTERS = 90
 UNKNOWN = "no reason is known"
-#: Outcomes, the best first.
-OUTCOMES = ("skipped", "served", "eager", "stalled", "wrong", "refused")
+#: The best first.
+HANDLINGS = ("skipped", "served", "eager", "stalled", "wrong", "refused")
 
 
 def describe_new_shape(result: NewShapeResult) -> str:
-    """Return the shape, the outcome and its time: `batch size 17: served in 1.2 ms`."""
+    """Return the shape, how it was served and in which time: `batch size 17: served in 1.2 ms`."""
     reason = result.reason
     shortened = shorten_text(reason or UNKNOWN, MOST_CHARACTERS)
     # A later call, and the first one, which may compile.
     first = f"first call {format_milliseconds(result.first_call_seconds)} ms"
     later = f" in {format_milliseconds(result.steady_seconds)} ms" if result.steady_seconds else ""
-    outcomes = {
+    written = {
         "served": f"served{later}, {first}{f', {reason}' if reason else ''}",
         "stalled": f"recompiled, {format_seconds(result.first_call_seconds)} s",
         "eager": f"served by eager code, {reason}",
@@ -92,7 +92,7 @@ def describe_new_shape(result: NewShapeResult) -> str:
         "refused": f"refused, {shortened}",
         "skipped": f"no result, {reason}",
     }
-    return f"{result.shape.description}: {outcomes[result.outcome]}"
+    return f"{result.shape.description}: {written[result.handling]}"
 
 
 def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:
@@ -113,10 +113,9 @@ def new_shape_lines(answer: Answer) -> Section:
 
 
 def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
+    def badness(result: NewShapeResult) -> tuple[int, float]:
+        return HANDLINGS.index(result.handling), result.first_call_seconds or 0.0
+
     sizes = [result for result in results if not result.shape.tokens]
     lengths = [result for result in results if result.shape.tokens]
-    return [
-        max(each, key=lambda found: (OUTCOMES.index(found.outcome), found.first_call_seconds or 0))
-        for each in (sizes, lengths)
-        if each
-    ]
+    return [max(each, key=badness) for each in (sizes, lengths) if each]

@@ -24,7 +24,7 @@ from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
 from probes.device_work import run_queue_seconds
-from probes.events import STALL_RATIO, STALL_SECONDS, NewShapeOutcome, NewShapeResult
+from probes.events import STALL_RATIO, STALL_SECONDS, NewShapeHandling, NewShapeResult
 from probes.protocol import Request
 from probes.shape import Shape
 
@@ -119,8 +119,8 @@ class NewShape:
         first = max(first - waited, min(first, steady))
         reason = self.find_fault(outputs)
         is_stalled = first > max(STALL_RATIO * steady, STALL_SECONDS)
-        outcome: NewShapeOutcome = "stalled" if is_stalled else "served"
-        return NewShapeResult(self.shape, "wrong" if reason else outcome, first, steady, reason)
+        handling: NewShapeHandling = "stalled" if is_stalled else "served"
+        return NewShapeResult(self.shape, "wrong" if reason else handling, first, steady, reason)
 
 
 def new_shapes(

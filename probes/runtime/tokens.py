@@ -134,7 +134,7 @@ class BuiltWorker:
             )
             self.job.channel.send(result)
             reason = result.reason or ""
-            if result.outcome == "wrong" and not reason.startswith(flexibility.OTHER_SHAPES):
+            if result.handling == "wrong" and not reason.startswith(flexibility.OTHER_SHAPES):
                 reason = f"{result.shape.description}, which was not built: {reason}"
                 raise FailureError(Failure("incorrect", "new-shapes", reason))
 
@@ -146,12 +146,12 @@ class BuiltWorker:
         result = attempt(new.call, exception_summary)
         if isinstance(result, str):
             return events.NewShapeResult(new.shape, "refused", reason=result)
-        if result.outcome == "wrong":
+        if result.handling == "wrong":
             return result
         program = new.cell.program
         engagement = self.job.workflow.engagement(program, program.feed(new.inputs))
         if engagement.share < self.job.request.minimum_engaged_share:
-            return dataclasses.replace(result, outcome="eager", reason=engagement.proof)
+            return dataclasses.replace(result, handling="eager", reason=engagement.proof)
         return result
 
     def check_again(self) -> None:

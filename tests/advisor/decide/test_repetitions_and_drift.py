@@ -17,7 +17,7 @@ from advisor.decide.drift import bound_by_speedups, correct_drift, typical_secon
 from advisor.domain.measurement import CallSeconds, Interval, Measurement
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
-from probes.events import NewShapeResult, PhaseStarted, Sustained
+from probes.events import NewShapeHandling, NewShapeResult, PhaseStarted, Sustained
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -136,11 +136,14 @@ def test_throughput_uses_streamed_seconds_where_there_are_some() -> None:
 
 
 def results_with(
-    outcome: str = "served", steady: float | None = 0.01, batch_size: int = 3, first: float = 0.1
+    handling: NewShapeHandling = "served",
+    steady: float | None = 0.01,
+    batch_size: int = 3,
+    first: float = 0.1,
 ) -> dict[Shape, NewShapeResult]:
     made = NewShapeResult(
         shape=Shape(batch_size),
-        outcome=outcome,  # type: ignore[arg-type]
+        handling=handling,
         first_call_seconds=first,
         steady_seconds=steady,
         reason=None,
@@ -187,12 +190,12 @@ def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speed
     measured = only_measurement(summarise(replace(state, plan=plan), RACES))
     assert measured.new_shapes == "served"
     (result,) = measured.new_shape_results
-    assert result.outcome == "served"
+    assert result.handling == "served"
     assert builders.known(result.reason).startswith("1.50 times")
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "rating"),
+    ("handlings", "rating"),
     [
         (["served"], "served"),
         (["served", "stalled"], "recompiles"),
@@ -201,10 +204,12 @@ def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speed
         (["wrong"], "refused"),
     ],
 )
-def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rating: str) -> None:
+def test_new_shapes_have_the_rating_of_the_worst_result(
+    handlings: list[NewShapeHandling], rating: str
+) -> None:
     tried = {
-        size: results_with(outcome, batch_size=size)[Shape(size)]
-        for size, outcome in enumerate(outcomes, start=2)
+        size: results_with(handling, batch_size=size)[Shape(size)]
+        for size, handling in enumerate(handlings, start=2)
     }
     assert (
         only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=tried), RACES)).new_shapes
@@ -238,7 +243,7 @@ def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> 
     )
     measured = only_measurement(summarise(state, RACES))
     assert measured.new_shapes == rating
-    ended = [each.outcome for each in measured.new_shape_results if each.shape.input_tokens]
+    ended = [each.handling for each in measured.new_shape_results if each.shape.input_tokens]
     was_killed = outcome is not None and rating == "served"
     assert ended == (["skipped"] if was_killed else ["refused"] if outcome else [])
     assert measured.new_shapes_complete is not was_killed

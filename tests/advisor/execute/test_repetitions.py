@@ -143,7 +143,7 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measur
 def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(measured: Measured) -> None:
     slow = measured.answer.measurements["narrow/slow"]
     assert slow.new_shapes == "recompiles"
-    assert {result.outcome for result in slow.new_shape_results} == {"eager"}
+    assert {result.handling for result in slow.new_shape_results} == {"eager"}
 
 
 def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measured) -> None:

@@ -153,10 +153,10 @@ def test_the_certainty_of_an_unfit_machine_is_one_of_its_measurements() -> None:
 
 def test_shapes_that_were_not_built_are_explained_and_in_the_pane_of_the_reasons() -> None:
     stalled = NewShapeResult(
-        shape=Shape(3), outcome="stalled", first_call_seconds=2.5, steady_seconds=0.01, reason=None
+        shape=Shape(3), handling="stalled", first_call_seconds=2.5, steady_seconds=0.01, reason=None
     )
     refused = builders.replace(
-        stalled, shape=Shape(1, 48), outcome="refused", reason="it takes [b]fixed[/b] lengths"
+        stalled, shape=Shape(1, 48), handling="refused", reason="it takes [b]fixed[/b] lengths"
     )
     answer = with_measurement(ANSWER, "compiled", new_shape_results=(stalled, refused))
     explained = explain(answer, "compiled")

@@ -133,7 +133,7 @@ def test_a_batch_size_and_a_length_that_were_not_built_are_served(
         (Shape(1, 5), None),
     ]
     # On a busy machine the first call may take long.
-    assert {each["outcome"] for each in tried} <= {"served", "stalled"}
+    assert {each["handling"] for each in tried} <= {"served", "stalled"}
 
 
 @pytest.mark.stack
@@ -296,7 +296,7 @@ def test_a_program_that_is_correct_for_any_batch_serves_it(
 ) -> None:
     monkeypatch.setattr(flexibility, "STALL_SECONDS", math.inf)  # however busy the machine is
     result = try_size(size)
-    assert (result.shape.batch_size, result.outcome, result.reason) == (size, "served", None)
+    assert (result.shape.batch_size, result.handling, result.reason) == (size, "served", None)
     assert result.first_call_seconds > 0
     assert result.steady_seconds > 0
 
@@ -315,7 +315,7 @@ def test_outputs_that_differ_from_those_of_the_built_rows_are_wrong(
     size: int, change: Callable[[Any], Any], reason: str
 ) -> None:
     result = try_size(size, lambda output: change(output) if len(output) != BUILT else output)
-    assert result.outcome == "wrong"
+    assert result.handling == "wrong"
     assert reason in result.reason
 
 
@@ -361,7 +361,7 @@ def test_a_stall_is_long_and_much_longer_than_the_steady_calls(
 ) -> None:
     replace_times(monkeypatch, [first], steady, waited)
     result = try_size(3)
-    assert (result.outcome, result.steady_seconds) == (outcome, steady)
+    assert (result.handling, result.steady_seconds) == (outcome, steady)
     assert result.first_call_seconds == pytest.approx(counted)
 
 

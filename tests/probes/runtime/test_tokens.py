@@ -182,7 +182,7 @@ def test_new_batch_sizes_are_tried_last(
     answer = run_tokens("new-shapes\nstop\n", unseen=unseen)
     result = answer.events_of("new_shape_result")
     assert [batch_size_of(entry) for entry in result] == [1, 3, 5, 8]
-    assert {entry["outcome"] for entry in result} == {outcome}
+    assert {entry["handling"] for entry in result} == {outcome}
     assert all(
         (entry["reason"] is None) if reason is None else (reason in entry["reason"])
         for entry in result
@@ -194,7 +194,7 @@ def test_new_batch_sizes_are_tried_last(
 
 def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(run_tokens: RunTokens) -> None:
     answer = run_tokens("new-shapes\nstop\n", unseen="wrong")
-    assert [entry["outcome"] for entry in answer.events_of("new_shape_result")] == ["wrong"]
+    assert [entry["handling"] for entry in answer.events_of("new_shape_result")] == ["wrong"]
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "new-shapes")
     assert "batch size 1" in answer.failure["reason"]
 

@@ -71,7 +71,7 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     assert len(answer.events_of("visited")) == 1
     for visit in answer.events_of("visited"):
         assert 1 <= len(visit["first_token_seconds"]) <= 3
-    assert {result["outcome"] for result in answer.events_of("new_shape_result")} == {"served"}
+    assert {result["handling"] for result in answer.events_of("new_shape_result")} == {"served"}
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
