@@ -55,12 +55,8 @@ def record(
     call: Callable[[], Any], warm_up: Callable[[], object] | None = None
 ) -> tuple[torch.cuda.CUDAGraph, Any]:
     """Return a graph of `call`, and its output, after runs of `warm_up` or of `call` itself."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARMUP_CALLS):
-            (warm_up or call)()
-    torch.cuda.current_stream().wait_stream(side)
+    for _ in range(WARMUP_CALLS):
+        (warm_up or call)()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         output = call()
@@ -102,12 +98,8 @@ def integration(call: str) -> str:
     """Return the lines that capture the expression `call`, which reads `inputs`, and replay it."""
     return f"""\
 with torch.no_grad():
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range({WARMUP_CALLS}):
-            {call}
-    torch.cuda.current_stream().wait_stream(side)
+    for _ in range({WARMUP_CALLS}):
+        {call}
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         output = {call}

@@ -123,7 +123,6 @@ def run():
 for _ in range({cuda_graphs.WARMUP_CALLS}):
     cache.reset()
     run()
-torch.cuda.synchronize()
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     run()

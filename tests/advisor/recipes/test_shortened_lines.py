@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from lazy import lazy
 
 from advisor.recipes.snippet import shorten
+from advisor.report.answer_lines import MOST_CODE_LINES
+
+cuda_graphs = lazy("probes.stacks.cuda_graphs")
 
 LONG = """\
 import stack
@@ -53,3 +57,9 @@ def test_a_call_that_is_too_long_leaves_room_for_the_lines_above_it() -> None:
     gap = "# {} more lines, which p3-advisor recipe prints"
     assert shorten("\n".join(lines), 3) == [*lines[1:3], gap.format(4)]
     assert shorten(LONG, 3) == [gap.format(8)], "no statement fits"
+
+
+@pytest.mark.stack
+def test_the_lines_of_a_cuda_graph_are_all_shown() -> None:
+    lines = cuda_graphs.integration("model(*inputs)")
+    assert shorten(lines, MOST_CODE_LINES) == lines.splitlines()
