@@ -15,7 +15,7 @@ from advisor.decide.recommend import recommend
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_unmeasured
 from advisor.domain.answer import AdvisedAnswer, Answer, HeadlinePart, Problem, UnmeasuredArm
-from advisor.domain.measurement import CallSeconds, Cell, Throughput
+from advisor.domain.measurement import CallSeconds, Cell, Interval, Throughput
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header
@@ -159,6 +159,31 @@ def with_measurement(answer: Answer, *arms: str, **changes: Any) -> Answer:
         for each in answer.results.measurements
     )
     return with_results(answer, measurements=measurements)
+
+
+def with_cells(answer: Answer, arm: str, **changes: Any) -> Answer:
+    cells = answer.measurements[arm].cells
+    changed = tuple(replace(each, **changes) for each in cells)
+    return with_measurement(answer, arm, cells=changed)
+
+
+def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> Answer:
+    """Return a run without noise in which `compiled` has this speed-up."""
+    made = run_answer(**changes)
+    interval = Interval(value=value, low=value / spread, high=value * spread)
+    return with_cells(made, "compiled", speedup=interval)
+
+
+def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) -> Answer:
+    arms = tuple(
+        built_measurements.served_arm(
+            arm, goodput=built_measurements.interval(value, spread - 1), tokens_per_second=4 * value
+        )
+        for arm, value in goodputs.items()
+    )
+    question = builders.question(load=replace(built_measurements.load(), itl_seconds=itl))
+    answer = with_measurement(run_answer(question=question), cells=())
+    return with_results(answer, serving=built_measurements.serving(*arms))
 
 
 def with_score(answer: Answer, *arms: str, **changes: Any) -> Answer:

@@ -168,10 +168,10 @@ def upgrade(
     The comparison has the speed, the outputs, the build and the memory of each arm that the run has
     measured. Arms with environments of their own are left out: these do not change.
     """
+    from advisor.decide.comparison import compare_answers
     from advisor.execute import drafts
     from advisor.report import comparison_text
     from advisor.report.answer_files import decide
-    from advisor.report.comparison import compare_answers
 
     stored, context = open_store().find(run), make_context()
     before = decide(stored)
@@ -185,8 +185,11 @@ def upgrade(
     print_status(f"run {again.directory.name}, with {draft.question.python}")
     with resumable_with(f"p3-advisor resume {again.directory.name}"):
         follow(again, "text")
-    comparison = compare_answers(before, decide(again), LARGEST_CHANGE)
-    render = functools.partial(comparison_text.render, width=table_width())
+    after, noise = decide(again), context.catalogue().presets.noise
+    comparison = compare_answers(before, after, LARGEST_CHANGE, noise)
+    render = functools.partial(
+        comparison_text.render, before=before, after=after, width=table_width()
+    )
     print_document(comparison, choose_output_format(json=json), render)
 
 

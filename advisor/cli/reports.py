@@ -25,7 +25,7 @@ from advisor.cli.output import (
 from advisor.domain.errors import CommandLineError, FormatError, NoRecipeError, OutputFileError
 
 if TYPE_CHECKING:
-    from advisor.report.comparison import Comparison
+    from advisor.decide.comparison import Comparison
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -111,12 +111,12 @@ def compare(
     regression, and with --fail-on-undecided 4 if undecided or if both are the same run.
     """
     from advisor.ask.option_values import parse_share
+    from advisor.decide.comparison import compare_answers
     from advisor.domain.answer import encode
     from advisor.report import answer_files, comparison_text
-    from advisor.report.comparison import compare_answers
 
     def render_text(comparison: Comparison) -> str:
-        return comparison_text.render(comparison, table_width(output))
+        return comparison_text.render(comparison, first, second, table_width(output))
 
     renderers = {"text": render_text, "md": comparison_text.render_markdown, "json": encode}
     chosen = known_name("format", formats or choose_output_format(json=json), renderers)
@@ -127,7 +127,8 @@ def compare(
     threshold = parse_share("--fail-on-regression", fail_on_regression or "5%")
     context = make_context()
     first, second = (answer_files.open_answer(name, context) for name in (before, after))
-    comparison = compare_answers(first, second, threshold)
+    noise = context.catalogue().presets.noise
+    comparison = compare_answers(first, second, threshold, noise)
     write_output(output, renderers[chosen](comparison))
     if comparison.outcome == "regression" and (fail_on_regression or fail_on_undecided):
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ import msgspec
 
 from advisor.ask.catalogue_files import GpusFile, GuidelinesFile, load
 from advisor.ask.run_options import RunOptions
+from advisor.decide.comparison import Comparison
 from advisor.domain import errors
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
@@ -21,7 +22,6 @@ from advisor.domain.snippet import Verification
 from advisor.domain.version import __version__
 from advisor.domain.wire import EVENTS_BY_TAG, describe_event
 from advisor.domain.workflow import Workflow
-from advisor.report.comparison import Comparison
 from advisor.store.runs import HistoryEntry
 
 #: Schema name -> the type it describes.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from advisor.decide.comparison import Change, Comparison, Costs
 from advisor.domain import text
+from advisor.domain.answer import Answer
 from advisor.domain.measurement import Interval
-from advisor.report.comparison import Change, Comparison, Costs
+from advisor.report.answer_lines import first_line
 from advisor.report.formatting import Column, format_error, markdown_table, plain_table, table_rows
 from advisor.report.markdown import escape
 
@@ -22,18 +24,20 @@ LEAST_USED = (
 )
 
 
-def render(comparison: Comparison, width: float = math.inf) -> str:
+def render(comparison: Comparison, before: Answer, after: Answer, width: float = math.inf) -> str:
     """Return the comparison as plain text; what is wider than `width` columns is left out."""
     blocks = [
-        [
-            f"before  {comparison.before}: {comparison.headlines[0]}",
-            f"after   {comparison.after}: {comparison.headlines[1]}",
-        ],
+        [f"before  {_name_run(before)}", f"after   {_name_run(after)}"],
         _differences(comparison, width),
         conclusion(comparison),
     ]
     blocks += [_within(rows, width) for rows in _tables(comparison)]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _name_run(answer: Answer) -> str:
+    state = "" if answer.finished else " (not finished)"
+    return f"{answer.run_id}: {first_line(answer)}{state}"
 
 
 def _within(rows: Sequence[Sequence[str]], width: float) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from typing_extensions import ParamSpec
 
 from advisor.ask.option_values import parse_constraints, parse_priorities
+from advisor.decide.comparison import Comparison, compare_answers
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
@@ -26,7 +27,6 @@ from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.domain.text import escape_control_chars
 from advisor.domain.version import how_to_install
 from advisor.report import answer_files, figures, progress_lines
-from advisor.report.comparison import Comparison, compare_answers
 from advisor.report.ranking import ranking_rows
 from probes.events import PhaseStarted
 
@@ -144,7 +144,8 @@ class Report:
 
     def compare(self, before: Report, *, threshold: float = 0.05) -> Comparison:
         """Compare this run with an earlier one; `threshold` is a share."""
-        return compare_answers(before.answer, self.answer, threshold)
+        noise = self.catalogue.presets.noise
+        return compare_answers(before.answer, self.answer, threshold, noise)
 
     @reports_errors
     def to_dataframe(self) -> pd.DataFrame:

@@ -15,13 +15,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from advisor.decide.trust import is_unfit
-from advisor.domain.accuracy import worst_check, worst_error
-from advisor.domain.answer import Answer, Status, UnmeasuredArm
-from advisor.domain.measurement import Cell, Interval, Measurement
-from advisor.report.answer_lines import first_line
-from advisor.report.run_differences import Difference, find_differences, software_of
-from advisor.report.speed_ratios import (
+from advisor.decide.run_differences import Difference, find_differences, software_of
+from advisor.decide.speed_ratios import (
     SpeedVerdict,
     classify_speed,
     goodput_change,
@@ -30,10 +25,15 @@ from advisor.report.speed_ratios import (
     variance_of_speedup,
     whole_ratio,
 )
+from advisor.decide.trust import is_unfit
+from advisor.domain.accuracy import worst_check, worst_error
+from advisor.domain.answer import Answer, AnswerSummary, Status, UnmeasuredArm
+from advisor.domain.catalogue import NoisePrior
+from advisor.domain.measurement import Cell, Interval, Measurement
 from probes.checks import CLASSES, AccuracyClass
 from probes.shape import Shape
 
-SCHEMA: Final = "p3-advisor/comparison/3"
+SCHEMA: Final = "p3-advisor/comparison/4"
 #: How an arm can have ended after which it no longer works; the others say that it was not tried.
 FAILURES: Final[tuple[Status, ...]] = (
     *("unsupported", "build-failed", "incorrect", "not-engaged"),
@@ -81,10 +81,11 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two runs and the changes in speed."""
 
-    schema: Literal["p3-advisor/comparison/3"]
+    schema: Literal["p3-advisor/comparison/4"]
     before: str
     after: str
-    headlines: tuple[str, str]
+    #: Of the first and of the second run.
+    answers: tuple[AnswerSummary, AnswerSummary]
     outcome: Outcome
     threshold: float
     differences: tuple[Difference, ...]
@@ -127,7 +128,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each, low in lows if self.unfit or low is None or low < least)
 
 
-def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparison:
+def compare_answers(
+    before: Answer, after: Answer, threshold: float, noise: NoisePrior
+) -> Comparison:
     """Compare `after` with `before`; speeds within the share `threshold` count as the same."""
     differences = find_differences(before, after)
     is_comparable = not any(difference.decisive for difference in differences)
@@ -139,7 +142,7 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         schema=SCHEMA,
         before=before.run_id,
         after=after.run_id,
-        headlines=(_headline(before), _headline(after)),
+        answers=(AnswerSummary.of(before), AnswerSummary.of(after)),
         outcome="same-run",
         threshold=threshold,
         differences=differences,
@@ -148,8 +151,10 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         baseline_changed=_baseline_of(before) != _baseline_of(after),
         changes=tuple(
             msgspec.structs.replace(each, verdict="undecided") if unfit else each
-            for judge in (_arms, _servers)
-            for each in judge(before, after, threshold)
+            for each in (
+                *_arms(before, after, threshold, noise),
+                *_servers(before, after, threshold),
+            )
         )
         if is_compared
         else (),
@@ -182,10 +187,6 @@ def _is_same_run(before: Answer, after: Answer) -> bool:
 
 def _cells_of(answer: Answer) -> dict[str, tuple[Cell, ...]]:
     return {arm: each.cells for arm, each in answer.measurements.items() if each.cells}
-
-
-def _headline(answer: Answer) -> str:
-    return first_line(answer) + ("" if answer.finished else " (not finished)")
 
 
 def _outcome(comparison: Comparison) -> Outcome:
@@ -240,7 +241,7 @@ def _servers(before: Answer, after: Answer, threshold: float) -> Iterator[Change
         yield _judge(arm, None, (first[arm], second[arm]), ratio, threshold)
 
 
-def _arms(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+def _arms(before: Answer, after: Answer, threshold: float, noise: NoisePrior) -> Iterator[Change]:
     baseline = before.results.baseline
     pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != baseline]
     for arm, first, second in pairs:
@@ -249,9 +250,9 @@ def _arms(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
             second.speedup,
             *(
                 variance_of_speedup(
-                    arm, cell, run.results.races, run.results.process_differences(cell.shape)
+                    arm, cell, run.races, noise.weight + run.process_differences(cell.shape)
                 )
-                for cell, run in ((first, before), (second, after))
+                for cell, run in ((first, before.results), (second, after.results))
             ),
         )
         ratio, found_from = speedup_ratio(compared, len(pairs), threshold)

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from advisor.ask.catalogue_files import read_shipped
 from advisor.decide.intervals import (
     HALF_INTERVAL,
     MIN_PROCESSES,
@@ -70,13 +69,13 @@ def whole_ratio(
 
 
 def variance_of_speedup(
-    arm: str, cell: Cell, races: Sequence[RaceResult], differences: int
+    arm: str, cell: Cell, races: Sequence[RaceResult], differences: float
 ) -> Variance | None:
     """Return the variance of the arm's log speed-up over all rounds; None without an interval.
 
     The rounds of one or two processes do not show how much further processes differ. That is known
-    from this number of differences between equal processes, which is small, so the error has no
-    more degrees of freedom than they give.
+    from this number of differences between equal processes, the assumed ones included, which is
+    small, so the error has no more degrees of freedom than they give.
     """
     low, high = cell.speedup.low, cell.speedup.high
     if low is None or high is None:
@@ -91,7 +90,7 @@ def variance_of_speedup(
     of_arm = _variance(half_width, max(rounds - 1, 1))
     of_duplicate = _variance(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
     largest = max(of_arm, of_duplicate)
-    freedom = min(largest.degrees_of_freedom, read_shipped().presets.noise.weight + differences)
+    freedom = min(largest.degrees_of_freedom, differences)
     return largest._replace(degrees_of_freedom=freedom)
 
 
