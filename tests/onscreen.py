@@ -54,6 +54,20 @@ class ScreenPilot(Pilot[int]):
         assert isinstance(screen, kind)
         return screen
 
+    async def until(self, condition: Callable[[], object], *keys: str) -> None:
+        """Press keys that make a condition hold."""
+        await self.press(*keys)
+        await self.wait_for(condition)
+
+    async def until_text(self, text: str, *keys: str) -> None:
+        """Press keys that make a text appear."""
+        await self.until(lambda: text in self.text(), *keys)
+
+    async def reach(self, kind: type[ScreenKind], *keys: str) -> ScreenKind:
+        """Press keys that open a screen of this class; return it."""
+        await self.press(*keys)
+        return await self.wait_for_screen(kind)
+
     async def go_to_step(self, index: int) -> SetupScreen:
         """Press enter until the question with this index is shown."""
         await self.wait_for(lambda: self.app.screen.is_mounted)
@@ -69,10 +83,8 @@ class ScreenPilot(Pilot[int]):
 
     async def start_run(self, key: str = "ctrl+r") -> LiveScreen:
         """Start a run by a key, by default with the present answers, and agree to its plan."""
-        await self.press(key)
-        await self.wait_for_screen(ChoiceDialog)
-        await self.press("y")
-        return await self.wait_for_screen(LiveScreen)
+        await self.reach(ChoiceDialog, key)
+        return await self.reach(LiveScreen, "y")
 
     async def settle(self) -> str:
         """Wait until the screen does not change any more; return its text."""
@@ -121,6 +133,15 @@ async def running_app(
             yield pilot
         finally:
             app.run_controller.terminate()
+
+
+@contextlib.asynccontextmanager
+async def showing(
+    kind: type[ScreenKind], app: AdvisorApp, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[ScreenPilot, ScreenKind]]:
+    """Run the app inside the `with`, from the time when a screen of this class is shown."""
+    async with running_app(app, size) as pilot:
+        yield pilot, await pilot.wait_for_screen(kind)
 
 
 def opened_app(context: Context, run: Run) -> AdvisorApp:

@@ -14,7 +14,7 @@ import time
 import builders
 import pytest
 from kept.runs import EVIDENCE
-from onscreen import SIZES, SMALLEST, ScreenPilot, opened_app, running_app
+from onscreen import SIZES, SMALLEST, ScreenPilot, opened_app, running_app, showing
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 
 from advisor.ask.context import Context
@@ -97,16 +97,14 @@ async def test_results_and_details(
     finished: Run, store: Store, tui_context: Context, *, update: bool
 ) -> None:
     context = builders.replace(tui_context, store=store)
-    async with running_app(opened_app(context, finished)) as pilot:
-        await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, opened_app(context, finished)) as (pilot, _):
         for size in (*SIZES[1:], SIZES[0]):
             await compare_at(size, "results", pilot, update=update)
         await pilot.press("2", "right", "right", "right", "right")
         await compare("explored", pilot, update=update)
         await pilot.press("u", "5")
         await compare("why-not", pilot, update=update)
-        await pilot.press("1", "shift+tab", "enter")
-        await pilot.wait_for_screen(DetailScreen)
+        await pilot.reach(DetailScreen, "1", "shift+tab", "enter")
         await compare("detail", pilot, update=update)
 
 
@@ -170,8 +168,7 @@ async def test_questions_help_history_and_comparison(
         for index, name in enumerate(("model", "target", "priorities", "plan")):
             await pilot.go_to_step(index)
             await compare(name, pilot, update=update)
-        await pilot.press("question_mark")
-        await pilot.wait_for_screen(HelpDialog)
+        await pilot.reach(HelpDialog, "question_mark")
         await compare("help", pilot, update=update)
         await pilot.press("escape")
         app.action_history()
@@ -186,8 +183,7 @@ async def test_home_without_runs_and_with_them(
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.gpu_machine())
     monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
     app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        home = await pilot.wait_for_screen(HomeScreen)
+    async with showing(HomeScreen, app) as (pilot, home):
         await pilot.wait_for(lambda: app.machine is not None)
         await compare("home-empty", pilot, update=update)
         for is_finished in (True, False):
@@ -207,12 +203,10 @@ async def test_a_gpu_that_is_not_attached(
         environment=tui_context.environment, store=Store(tmp_path), now=tui_context.now
     )
     async with running_app(AdvisorApp(LaunchOptions(run_options=run_options), shipped)) as pilot:
-        await pilot.press("ctrl+r")
-        absent = await pilot.wait_for_screen(ResultsScreen)
+        absent = await pilot.reach(ResultsScreen, "ctrl+r")
         await compare("absent-imported", pilot, update=update)
         await pilot.check_at(SMALLEST)
-        await pilot.press("o")
-        await pilot.wait_for(lambda: pilot.app.screen is not absent)
+        await pilot.until(lambda: pilot.app.screen is not absent, "o")
         await pilot.wait_for_screen(ResultsScreen)
 
 

@@ -10,7 +10,7 @@ import builders
 import pytest
 from builders import replace
 from kept.runs import EVIDENCE
-from onscreen import SMALLEST, ScreenPilot, running_app
+from onscreen import SMALLEST, ScreenPilot, running_app, showing
 from recorded_runs import make_planned_run, make_run
 
 from advisor.ask.context import Context
@@ -45,8 +45,7 @@ async def test_the_first_screen_lists_answers_and_opens_them(context: Context) -
     run = make_run(context.store, finished=True)
     unfinished = make_run(context.store, finished=False)
     shipped = Context(environment=context.environment, store=context.store)
-    async with running_app(AdvisorApp(LaunchOptions(), shipped)) as pilot:
-        home = await pilot.wait_for_screen(HomeScreen)
+    async with showing(HomeScreen, AdvisorApp(LaunchOptions(), shipped)) as (pilot, home):
         with unfinished.writer():
             home.read_runs()
             await pilot.wait_for_text("running")
@@ -57,10 +56,8 @@ async def test_the_first_screen_lists_answers_and_opens_them(context: Context) -
         await pilot.wait_for_text("2.29x C")
         assert TRADE_OFF[:20] in await pilot.check_at(SMALLEST)
         home.query_one(Table).move_cursor_to(run.directory.name)
-        await pilot.press("enter")
-        await pilot.wait_for_screen(ResultsScreen)
-        await pilot.press("escape")
-        await pilot.wait_for_screen(HomeScreen)
+        await pilot.reach(ResultsScreen, "enter")
+        await pilot.reach(HomeScreen, "escape")
         await pilot.press("G", "enter")  # the recorded run of the program
         screen = await pilot.wait_for_screen(ResultsScreen)
         assert screen.shown.answer.machine.gpus
@@ -77,16 +74,11 @@ def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
 
 async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(context: Context) -> None:
     app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        await pilot.wait_for_screen(HomeScreen)
-        await pilot.press("enter")
-        setup = await pilot.wait_for_screen(SetupScreen)
-        await pilot.press(*"demo/gpt2", "enter")
-        await pilot.wait_for(lambda: setup.step_index == 1)
-        await pilot.press("escape")
-        await pilot.wait_for(lambda: setup.step_index == 0)
-        await pilot.press("escape")
-        await pilot.wait_for_screen(HomeScreen)
+    async with showing(HomeScreen, app) as (pilot, _):
+        setup = await pilot.reach(SetupScreen, "enter")
+        await pilot.until(lambda: setup.step_index == 1, *"demo/gpt2", "enter")
+        await pilot.until(lambda: setup.step_index == 0, "escape")
+        await pilot.reach(HomeScreen, "escape")
         await pilot.press("n")
         assert await pilot.wait_for_screen(SetupScreen) is setup
         assert "demo/gpt2" in pilot.text()
@@ -163,15 +155,13 @@ async def test_a_note_can_be_written_and_removed(context: Context) -> None:
     make_run(context.store, finished=False)
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
         await open_history(pilot, 2)
-        await pilot.press("t", *"[/old] driver", "enter")
-        await pilot.wait_for_text("Note: [/old] driver")
+        await pilot.until_text("Note: [/old] driver", "t", *"[/old] driver", "enter")
         assert run.note() == "[/old] driver"
         await pilot.resize_terminal(140, 40)
         await pilot.wait_for_text("Note: [/old] driver")
         await pilot.press("t", "escape")
         assert run.note() == "[/old] driver"
-        await pilot.press("t", *["backspace"] * 13, "enter")
-        await pilot.wait_for(lambda: run.note() == "")
+        await pilot.until(lambda: run.note() == "", "t", *["backspace"] * 13, "enter")
 
 
 async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> None:
@@ -192,10 +182,8 @@ async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> N
         assert app.screen is screen, "keys of one row wait while a run is marked"
         await pilot.wait_for(lambda: "note" not in pilot.key_hints())
         assert not {"resume", "compare", "delete", "new"} & pilot.key_hints()
-        await pilot.press("down")
-        await pilot.wait_for(lambda: {"mark", "compare"} <= pilot.key_hints())
-        await pilot.press("up", "space")
-        await pilot.wait_for(lambda: {"note", "delete", "new"} <= pilot.key_hints())
+        await pilot.until(lambda: {"mark", "compare"} <= pilot.key_hints(), "down")
+        await pilot.until(lambda: {"note", "delete", "new"} <= pilot.key_hints(), "up", "space")
 
 
 def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> None:
@@ -231,18 +219,14 @@ async def test_a_run_is_deleted_after_a_confirmation_and_not_while_it_is_active(
     run, other = make_run(context.store, finished=True), make_run(context.store, finished=False)
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
         screen = await open_history(pilot, 2)
-        await pilot.press("d")
-        await pilot.wait_for_screen(ChoiceDialog)
+        await pilot.reach(ChoiceDialog, "d")
         assert run.directory.name in await pilot.check_at(SMALLEST)
-        await pilot.press("escape")
-        await pilot.wait_for_screen(HistoryScreen)
+        await pilot.reach(HistoryScreen, "escape")
         assert run.directory.exists()
         with run.writer():
-            await pilot.press("d", "y")
-            await pilot.wait_for_text("another process")
+            await pilot.until_text("another process", "d", "y")
         assert run.directory.exists()
-        await pilot.press("d", "y")
-        await pilot.wait_for(lambda: not run.directory.exists())
+        await pilot.until(lambda: not run.directory.exists(), "d", "y")
         table = screen.query_one(Table)
         await pilot.wait_for(lambda: table.row_count == 1)
         assert table.key_at_cursor() == other.directory.name

@@ -7,7 +7,7 @@ import contextlib
 import builders
 import pytest
 from built_answers import advice_of
-from onscreen import asking_app, running_app
+from onscreen import asking_app, running_app, showing
 from recorded_runs import make_run
 from sessions import create_run
 from textual.widgets import Input, Static
@@ -34,8 +34,7 @@ async def test_a_command_of_the_palette_runs_once_however_often_enter_is_pressed
     context: Context,
 ) -> None:
     app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        await pilot.wait_for_screen(HomeScreen)
+    async with showing(HomeScreen, app) as (pilot, _):
         await pilot.press("ctrl+p", *"hist")
         await pilot.settle()
         for _ in range(3):  # without waiting between the keys
@@ -65,22 +64,19 @@ async def test_an_invalid_field_is_reported_as_it_is_left_and_keeps_the_question
             value = setup.query_one(f"#{field}", Input)
             value.focus()
             value.value = typed
-            await pilot.press("tab")
-            await pilot.wait_for(lambda: setup.query_one("#error").has_class("-shown"))
+            await pilot.until(lambda: setup.query_one("#error").has_class("-shown"), "tab")
             assert "--" not in str(setup.query_one("#error").render())
             await pilot.press("ctrl+r")
             await pilot.settle()
             assert setup.step_index == 1
             value.value = ""
             value.focus()
-            await pilot.press("tab")
-            await pilot.wait_for(lambda: not setup.query_one("#error").has_class("-shown"))
+            await pilot.until(lambda: not setup.query_one("#error").has_class("-shown"), "tab")
         app.notify("[/something] else", timeout=60)
         await pilot.wait_for_text("[/something] else")
         sizes.focus()
         sizes.value = "x"
-        await pilot.press("enter")
-        await pilot.wait_for(lambda: setup.query_one("#error").has_class("-shown"))
+        await pilot.until(lambda: setup.query_one("#error").has_class("-shown"), "enter")
         await pilot.wait_for(lambda: "[/something] else" not in pilot.text())
 
 
@@ -92,8 +88,7 @@ async def test_no_plan_of_earlier_answers_is_shown(context: Context) -> None:
         await pilot.wait_for_text("excluded: ")
         await pilot.press("down", "space")
         assert "[ ]" in pilot.text()
-        await pilot.press("escape", "escape")
-        await pilot.wait_for(lambda: setup.step_index == 1)
+        await pilot.until(lambda: setup.step_index == 1, "escape", "escape")
         app.run_options = RunOptions(gpu="cpu", workflows="unknown-workflow")
         await pilot.go_to_step(3)
         await pilot.wait_for(lambda: setup.query_one("#error").has_class("-shown"))
@@ -131,10 +126,8 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_defau
         await pilot.settle()
         assert absent.value == ""
         chosen = device.chosen
-        await pilot.press("enter")
-        await pilot.wait_for(lambda: setup.step_index == 2)
-        await pilot.press("escape")
-        await pilot.wait_for(lambda: setup.step_index == 1)
+        await pilot.until(lambda: setup.step_index == 2, "enter")
+        await pilot.until(lambda: setup.step_index == 1, "escape")
         assert (device.chosen, absent.value) == (chosen, "")
 
 
@@ -146,17 +139,13 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
     async with running_app(app) as pilot:
         await pilot.start_run()
         session = builders.known(app.run_controller.session)
-        await pilot.press("escape")
-        await pilot.wait_for_screen(HomeScreen)
+        await pilot.reach(HomeScreen, "escape")
         await pilot.wait_for_text("going on: ^g")
-        await pilot.press("n")
-        await pilot.wait_for_text("Which model")
+        await pilot.until_text("Which model", "n")
         await pilot.wait_for_text("going on: ^g")
-        await pilot.press("ctrl+g")
-        await pilot.wait_for_screen(LiveScreen)
+        await pilot.reach(LiveScreen, "ctrl+g")
         await pilot.wait_for(lambda: session.state.processes)
-        await pilot.press("x", "y")
-        await pilot.wait_for_screen(ResultsScreen)
+        await pilot.reach(ResultsScreen, "x", "y")
         await pilot.press("ctrl+g")
         assert app.run_controller.session is session, "a key that shows starts nothing"
         await pilot.start_run("r")
@@ -173,27 +162,23 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
     run = create_run(context, run_options)
     runner = fake_runner(run, None)
     app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        home = await pilot.wait_for_screen(HomeScreen)
+    async with showing(HomeScreen, app) as (pilot, home):
         await pilot.wait_for_text("running")
         home.query_one(Table).move_cursor_to(run.directory.name)
-        await pilot.press("enter")
-        live = await pilot.wait_for_screen(LiveScreen)
+        live = await pilot.reach(LiveScreen, "enter")
         session = builders.known(app.run_controller.session)
         assert session.runner is None
         arm = "misbehaving/escapes"
         await pilot.wait_for(lambda: session.state.processes.get(arm))
         await pilot.wait_for(lambda: session.state.processes[arm][-1].imported is not None)
         live.query_one(Table).move_cursor_to(arm)
-        await pilot.press("s", "y")
-        await pilot.wait_for(lambda: session.state.processes[arm][-1].outcome is not None)
+        await pilot.until(lambda: session.state.processes[arm][-1].outcome is not None, "s", "y")
         session.is_pause_requested = True
         await pilot.resize_terminal(60, 16)
         await pilot.wait_for_text("Pausing after")
         await pilot.resize_terminal(80, 24)
         session.is_pause_requested = False
-        await pilot.press("space")
-        await pilot.wait_for(lambda: session.is_paused)
+        await pilot.until(lambda: session.is_paused, "space")
         session.refresh()  # the events before the pause
         seq = session.state.seq
         await pilot.pause(1)
@@ -201,12 +186,9 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         await pilot.press("escape")
         home.read_runs()
         await pilot.wait_for_text("paused")
-        await pilot.press("ctrl+g")
-        await pilot.wait_for_screen(LiveScreen)
-        await pilot.press("space")
-        await pilot.wait_for(lambda: not session.is_paused)
-        await pilot.press("x", "y")
-        await pilot.wait_for_screen(ResultsScreen)
+        await pilot.reach(LiveScreen, "ctrl+g")
+        await pilot.until(lambda: not session.is_paused, "space")
+        await pilot.reach(ResultsScreen, "x", "y")
         await pilot.wait_for(lambda: not runner.is_running)
     assert not isinstance(run.events()[-1].run_event, Finished)
     assert not (run.directory / "control").exists()
@@ -230,8 +212,7 @@ async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_mea
         await pilot.wait_for(lambda: "resume" in pilot.key_hints())
         await pilot.press("ctrl+g")
         for reply in ("escape", "y"):
-            await pilot.press("r")
-            await pilot.wait_for_screen(ChoiceDialog)
+            await pilot.reach(ChoiceDialog, "r")
             shown = app.run_controller.session
             assert shown is None, "nothing starts without an answer"
             await pilot.press(reply)
@@ -244,17 +225,14 @@ async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_mea
 async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: Context) -> None:
     run = make_run(context.store, finished=True)
     app = AdvisorApp(LaunchOptions(open=str(run.directory)), context)
-    async with running_app(app) as pilot:
-        results = await pilot.wait_for_screen(ResultsScreen)
-        await pilot.press("enter")
-        detail = await pilot.wait_for_screen(DetailScreen)
+    async with showing(ResultsScreen, app) as (pilot, results):
+        detail = await pilot.reach(DetailScreen, "enter")
         before = pilot.text()
         await pilot.press("pagedown")
         await pilot.settle()
         assert pilot.text() != before
         assert detail.focused is not None
-        await pilot.press("q")
-        await pilot.wait_for(lambda: app.return_value == 0)
+        await pilot.until(lambda: app.return_value == 0, "q")
     assert answer_lines.first_line(results.original.answer) in app.exit_message()
     first, last = app.exit_message().splitlines()
     assert first.startswith(str(advice_of(results.original.answer).decision.word))

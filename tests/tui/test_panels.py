@@ -12,7 +12,7 @@ import builders
 import built_answers
 import pytest
 from kept.runs import EVIDENCE
-from onscreen import ScreenPilot, opened_app, running_app
+from onscreen import ScreenPilot, opened_app, running_app, showing
 from recorded_runs import make_run
 from textual.widgets import Input, Static
 from textual.widgets._footer import FooterKey
@@ -71,8 +71,7 @@ def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) ->
 async def test_a_hostile_model_name_is_shown_without_markup(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(opened_app(tui_context, sample_run)) as pilot:
-        results = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, opened_app(tui_context, sample_run)) as (pilot, results):
         original = results.shown
         for name in HOSTILE[:-1]:
             model = builders.replace(original.answer.question.model, name=name)
@@ -108,8 +107,7 @@ async def test_the_output_of_a_stack_is_shown_without_markup(
         app.run_controller.show(session)
         await pilot.wait_for_screen(LiveScreen)
         await pilot.wait_for_text("its log ends: [/ oh")
-        await pilot.press("l")
-        await pilot.wait_for_text("last line")
+        await pilot.until_text("last line", "l")
         assert "compiled" in pilot.text(), "the enlarged log keeps the processes"
 
 
@@ -201,8 +199,10 @@ async def test_a_report_can_be_exported_with_the_mouse_alone(
         (hint,) = (hint for hint in pilot.app.screen.query(FooterKey) if hint.description == label)
         assert await pilot.click(hint)
 
-    async with running_app(opened_app(tui_context, sample_run), (100, 30)) as pilot:
-        results = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, opened_app(tui_context, sample_run), (100, 30)) as (
+        pilot,
+        results,
+    ):
         await pilot.press("2")
         bar = results.query_one("#weight-performance")
         assert await pilot.click(bar, offset=(90, 0))
@@ -299,8 +299,7 @@ async def test_a_focused_field_stands_out_and_has_help(tui_context: Context) -> 
             labels = [each for each in setup.query("Field > Label") if each.rich_style.reverse]
             assert [each.parent for each in labels] == [widget.parent]
             assert pilot.text().splitlines()[-1].startswith("f1 Help")
-            await pilot.press("question_mark" if name == "device" else "f1")
-            await pilot.wait_for_screen(HelpDialog)
+            await pilot.reach(HelpDialog, "question_mark" if name == "device" else "f1")
             assert description[:60] in pilot.text()
             await pilot.press("escape")
             await pilot.wait_for_screen(type(setup))
@@ -313,8 +312,7 @@ async def test_a_focused_field_stands_out_and_has_help(tui_context: Context) -> 
 async def open_help(pilot: ScreenPilot) -> str:
     """Open the help and return what it says about the focus; close it again."""
     below = pilot.app.screen
-    await pilot.press("question_mark")
-    dialog = await pilot.wait_for_screen(HelpDialog)
+    dialog = await pilot.reach(HelpDialog, "question_mark")
     shown = "\n".join(str(found.render()) for found in dialog.query("#at-focus").results(Static))
     await pilot.press("escape")
     await pilot.wait_for_screen(type(below))
@@ -325,8 +323,10 @@ async def open_help(pilot: ScreenPilot) -> str:
 async def test_question_mark_explains_what_has_the_focus(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(opened_app(tui_context, sample_run), (100, 40)) as pilot:
-        screen = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, opened_app(tui_context, sample_run), (100, 40)) as (
+        pilot,
+        screen,
+    ):
         table = screen.query_one(SelectableTable)
         shown = await open_help(pilot)
         assert shown.startswith(f"{table.key_at_cursor()}: ")
@@ -342,8 +342,7 @@ async def test_question_mark_explains_what_has_the_focus(
         for key, term in (("1", "declared"), ("2", "Performance"), ("3", "trust")):
             await pilot.press(key)
             assert f"{term}  {GLOSSARY[term]}" in await open_help(pilot)
-        await pilot.press("2", "question_mark")
-        await pilot.wait_for_screen(HelpDialog)
+        await pilot.reach(HelpDialog, "2", "question_mark")
         assert isinstance(screen.focused, WeightBar)
         assert describe_widget(screen.focused)[:60] in pilot.text()
 

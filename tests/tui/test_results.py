@@ -11,7 +11,7 @@ import built_answers
 import pytest
 from built_answers import with_decision, without_advice
 from kept.runs import EVIDENCE
-from onscreen import SMALLEST, opened_app, running_app
+from onscreen import SMALLEST, opened_app, running_app, showing
 from recorded_runs import make_run
 from textual import events
 from textual.widgets import Input, Markdown, Tab, TabbedContent
@@ -58,8 +58,10 @@ def shipped(tui_context: Context) -> Context:
 async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(opened_app(tui_context, sample_run), SMALLEST) as pilot:
-        screen = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, opened_app(tui_context, sample_run), SMALLEST) as (
+        pilot,
+        screen,
+    ):
         seen = []
         for _ in PARTS:
             await pilot.press("tab")
@@ -80,8 +82,10 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
 async def test_panes_follow_keys_that_are_typed_without_a_pause(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(opened_app(tui_context, sample_run), SMALLEST) as pilot:
-        screen = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, opened_app(tui_context, sample_run), SMALLEST) as (
+        pilot,
+        screen,
+    ):
         activated: list[str] = []
 
         def note(pane: str) -> None:
@@ -184,16 +188,16 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: C
         assert lines[0].split()[0] in pilot.text()
         await pilot.press("up")
         assert screen.focused_part == ANSWER
-        await pilot.press("end")
-        await pilot.wait_for_text("curl http")
+        await pilot.until_text("curl http", "end")
 
 
 async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
     shipped: Context,
 ) -> None:
     file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
-    async with running_app(AdvisorApp(LaunchOptions(open=file), shipped), (120, 100)) as pilot:
-        await pilot.wait_for_screen(ResultsScreen)
+    async with showing(
+        ResultsScreen, AdvisorApp(LaunchOptions(open=file), shipped), (120, 100)
+    ) as (pilot, _):
         _, table = (await pilot.settle()).split("Generated text: ")
         heads = {head for head, _ in TEXT_COLUMNS}
         words = {word for head in heads for word in head.split()}
@@ -209,8 +213,9 @@ async def test_the_title_cuts_a_long_name_once_and_only_where_there_is_no_room(
     shipped: Context, width: int, name: str
 ) -> None:
     file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
-    async with running_app(AdvisorApp(LaunchOptions(open=file), shipped), (width, 36)) as pilot:
-        await pilot.wait_for_screen(ResultsScreen)
+    async with showing(
+        ResultsScreen, AdvisorApp(LaunchOptions(open=file), shipped), (width, 36)
+    ) as (pilot, _):
         assert f"Results  {name} " in pilot.text().splitlines()[0]
 
 
@@ -230,8 +235,10 @@ def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
 async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(opened_app(tui_context, sample_run), (120, 40)) as pilot:
-        screen = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, opened_app(tui_context, sample_run), (120, 40)) as (
+        pilot,
+        screen,
+    ):
         await pilot.press("2", "right")
         for pane in PANE_SECTIONS:
             await pilot.press(str(list(PANES).index(pane) + 1))
@@ -265,8 +272,7 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     app = opened_app(tui_context, recorded)
-    async with running_app(app) as pilot:
-        results = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, app) as (pilot, results):
         assert results.shown.answer.recommendation is not None
         await pilot.press("down", "c")
         assert app.screen is results
@@ -279,23 +285,18 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         await pilot.press("v")
         await pilot.pause()
         assert app.screen is results
-        await pilot.press("2", "right")
-        await pilot.wait_for(lambda: results.is_explored)
-        await pilot.press("e")
-        field = (await pilot.wait_for_screen(LineDialog)).query_one(Input)
+        await pilot.until(lambda: results.is_explored, "2", "right")
+        field = (await pilot.reach(LineDialog, "e")).query_one(Input)
         assert field.value.endswith("-explored.html")
         file = tmp_path / "report.md"
         field.value = str(file)
-        await pilot.press("enter")
-        await pilot.wait_for(file.exists)
+        await pilot.until(file.exists, "enter")
         await pilot.wait_for_screen(ResultsScreen)
         written = file.read_text()
-        await pilot.press("e")
-        again = await pilot.wait_for_screen(LineDialog)
+        again = await pilot.reach(LineDialog, "e")
         again.query_one(Input).value = str(file)
         file.write_text("mine")
-        await pilot.press("enter")
-        await pilot.wait_for_text("not written")
+        await pilot.until_text("not written", "enter")
         assert file.read_text() == "mine", "no file is overwritten"
         await pilot.press("escape")
         assert results.shown.answer.recommendation is not None
@@ -308,8 +309,7 @@ async def test_c_prints_the_code_of_a_file_and_keys_of_stored_runs_say_why_they_
 ) -> None:
     (example,) = list_examples()
     app = AdvisorApp(LaunchOptions(open=str(example)), shipped)
-    async with running_app(app) as pilot:
-        results = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, app) as (pilot, results):
         await pilot.press("c")
         assert "vllm.LLM(" in capfd.readouterr().out
         for key, action in (("m", "measure_again"), ("v", "verify"), ("u", "undo")):
@@ -325,8 +325,7 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
     tui_context: Context, recorded: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, succeeded = opened_app(tui_context, recorded), []
-    async with running_app(app) as pilot:
-        await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, app) as (pilot, _):
         for status in (0, 1):
             asked = tmp_path / f"asked-{status}"
             script = (
@@ -337,8 +336,7 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
                 app.ask_to_run("Do it?", "", ["verify", "a b"], lambda: succeeded.append(1))
                 await pilot.wait_for_screen(ChoiceDialog)
                 assert "p3-advisor verify a b" in pilot.text()
-                await pilot.press(key)
-                await pilot.wait_for_screen(ResultsScreen)
+                await pilot.reach(ResultsScreen, key)
                 assert asked.exists() is is_asked
             assert asked.read_text() == "['-c', 'verify', 'a b']"
     assert succeeded == [1]
@@ -351,10 +349,8 @@ async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
     later = "2026-11-21T13:00:00+00:00"
     second = make_run(context.store, finished=True, run_id="20261121-130000-0002", created=later)
     app = AdvisorApp(LaunchOptions(open=str(second.directory)), context)
-    async with running_app(app) as pilot:
-        await pilot.wait_for_screen(ResultsScreen)
-        await pilot.press("b")
-        history = await pilot.wait_for_screen(HistoryScreen)
+    async with showing(ResultsScreen, app) as (pilot, _):
+        history = await pilot.reach(HistoryScreen, "b")
         table = history.query_one(Table)
         await pilot.wait_for(lambda: table.row_count == 2)
         table.move_cursor_to(second.directory.name)

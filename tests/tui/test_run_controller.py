@@ -11,7 +11,7 @@ import builders
 import built_answers
 import psutil
 import pytest
-from onscreen import asking_app, running_app
+from onscreen import asking_app, running_app, showing
 from recorded_runs import make_run
 from sessions import expect_failure, short_options
 
@@ -58,16 +58,13 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     app = asking_app(tui_context, fake_runner, short_options(arm))
     async with running_app(app) as pilot:
         live = await pilot.start_run()
-        await pilot.press("s")
-        await pilot.wait_for_text("cannot be skipped")
+        await pilot.until_text("cannot be skipped", "s")
         await pilot.wait_for(sleep_processes)
         escaped = sleep_processes()
         await pilot.wait_for(lambda: is_under_cursor(live.query_one(Table), arm))
-        await pilot.press("s", "escape")
-        await pilot.wait_for_screen(LiveScreen)
+        await pilot.reach(LiveScreen, "s", "escape")
         assert psutil.wait_procs(escaped, 1)[1], "it is skipped only after the answer"
-        await pilot.press("s", "y")
-        results = await pilot.wait_for_screen(ResultsScreen)
+        results = await pilot.reach(ResultsScreen, "s", "y")
         assert psutil.wait_procs(escaped, 30)[1] == []
         stored = builders.known(results.original.run)
         outcome = stored.state().processes[arm][0].outcome
@@ -75,15 +72,13 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         assert (failure.phase, failure.skip_cause) == ("build", "user")
         assert failure.reason.startswith("by the user"), "the status says that it was skipped"
         assert arms_to_retry(results.original.answer) == (arm,)
-        await pilot.press("5")
-        await pilot.wait_for_text(f"{arm}: skipped")
+        await pilot.until_text(f"{arm}: skipped", "5")
         await pilot.start_run("f")
         session = builders.known(app.run_controller.session)
         assert session.header.question.workflows == (arm,)
         await pilot.wait_for(sleep_processes)
         escaped = sleep_processes()
-        await pilot.press("q", "c")
-        await pilot.wait_for(lambda: app.return_value is not None)
+        await pilot.until(lambda: app.return_value is not None, "q", "c")
     assert app.return_value == 130
     run = session.run
     assert run.directory.name in app.exit_message()
@@ -111,12 +106,9 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
         session = builders.known(app.run_controller.session)
         await pilot.wait_for(sleep_processes)
         escaped = sleep_processes()
-        await pilot.press("q")
-        await pilot.wait_for_screen(ChoiceDialog)
-        await pilot.press("escape")
-        await pilot.wait_for_screen(LiveScreen)
-        await pilot.press("q", "k")
-        await pilot.wait_for(lambda: app.return_value == 0)
+        await pilot.reach(ChoiceDialog, "q")
+        await pilot.reach(LiveScreen, "escape")
+        await pilot.until(lambda: app.return_value == 0, "q", "k")
     run = session.run
     assert run.directory.name in app.exit_message()
     assert "--open" in app.exit_message()
@@ -144,11 +136,9 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
 async def test_no_run_starts_beside_one_of_another_program(context: Context) -> None:
     other = make_run(context.store, finished=False)
     app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        await pilot.wait_for_screen(HomeScreen)
+    async with showing(HomeScreen, app) as (pilot, _):
         with other.writer():
-            await pilot.press("ctrl+r")
-            await pilot.wait_for_text("a run is in progress")
+            await pilot.until_text("a run is in progress", "ctrl+r")
             await pilot.settle()
             assert isinstance(app.screen, HomeScreen), "it asks nothing"
 
@@ -163,16 +153,14 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
     app = AdvisorApp(LaunchOptions(open=run.directory.name), context)
     with contextlib.ExitStack() as writing:
         writing.enter_context(run.writer())
-        async with running_app(app) as pilot:
-            live = await pilot.wait_for_screen(LiveScreen)
+        async with showing(LiveScreen, app) as (pilot, live):
             await pilot.wait_for_text("over its limit by 0")
             await pilot.wait_for_text("within the limit")
             assert "cancel" in pilot.key_hints()
             builders.known(app.run_controller.session).skipped.add("compiled")
             live.draw()
             await pilot.wait_for_text("skipping")
-            await pilot.press("l")
-            await pilot.wait_for_text("The stacks have written nothing so far.")
+            await pilot.until_text("The stacks have written nothing so far.", "l")
             await pilot.press("l")
             writing.close()
             await pilot.wait_for(lambda: "close" in pilot.key_hints())
@@ -181,8 +169,7 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
             builders.known(app.run_controller.session).provisional = None
             live.draw()
             await pilot.wait_for_text("No answer: the run stopped")
-            await pilot.press("x")
-            await pilot.wait_for_screen(ResultsScreen)
+            await pilot.reach(ResultsScreen, "x")
 
 
 async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeline(
@@ -209,11 +196,9 @@ async def test_the_timeline_has_what_the_run_did_while_the_log_was_shown(context
         screen = await pilot.wait_for_screen(LiveScreen)
         timeline = screen.query_one(Timeline)
         await pilot.wait_for(lambda: timeline.scroll_offset.y == timeline.max_scroll_y > 0)
-        await pilot.press("l")
-        await pilot.wait_for(lambda: not timeline.is_on_screen)
+        await pilot.until(lambda: not timeline.is_on_screen, "l")
         session.timeline += [f"event {number}" for number in range(5)]
         screen.draw()
-        await pilot.press("l")
-        await pilot.wait_for(lambda: timeline.is_on_screen)
+        await pilot.until(lambda: timeline.is_on_screen, "l")
         screen.draw()
         assert [line.text.strip() for line in timeline.lines[-5:]] == session.timeline[-5:]

@@ -11,7 +11,7 @@ import threading
 import builders
 import pytest
 from built_answers import with_decision
-from onscreen import SMALLEST, ScreenPilot, asking_app, running_app
+from onscreen import SMALLEST, ScreenPilot, asking_app, running_app, showing
 from sessions import short_options
 
 from advisor.ask.context import Context
@@ -42,8 +42,7 @@ def busy_machine(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
 async def start(pilot: ScreenPilot) -> None:
     """Start a run from the questions, up to the question about the load."""
     await pilot.wait_for_screen(SetupScreen)
-    await pilot.press("ctrl+r")
-    await pilot.wait_for_screen(ChoiceDialog)
+    await pilot.reach(ChoiceDialog, "ctrl+r")
 
 
 def quick_app(context: Context, runner: StartRunner) -> AdvisorApp:
@@ -57,20 +56,17 @@ async def test_a_busy_machine_is_named_and_a_run_waits_or_starts_at_once_or_not_
         await start(pilot)
         shown = " ".join((await pilot.check_at(SMALLEST)).split())
         assert all(word in shown for word in " ".join(busy_machine).split())
-        await pilot.press("escape")
-        await pilot.wait_for_screen(SetupScreen)
+        await pilot.reach(SetupScreen, "escape")
         await pilot.settle()
         assert isinstance(pilot.app.screen, SetupScreen)
         assert context.store.history() == []
         await start(pilot)
-        await pilot.press("enter")
-        await pilot.wait_for_screen(LiveScreen)
+        await pilot.reach(LiveScreen, "enter")
     (entry,) = context.store.history()
     assert wait_seconds(context, entry.run_id) == WAIT_SECONDS
     async with running_app(quick_app(context, waiting_host)) as pilot:
         await start(pilot)
-        await pilot.press("s")
-        await pilot.wait_for_screen(LiveScreen)
+        await pilot.reach(LiveScreen, "s")
     other = next(each for each in context.store.history() if each.run_id != entry.run_id)
     assert wait_seconds(context, other.run_id) == 0.0
 
@@ -85,8 +81,7 @@ async def test_a_run_starts_after_its_time_is_shown_and_not_without_an_answer(
         await pilot.resize_terminal(80, 24)
         await pilot.go_to_step(3)
         await pilot.wait_for_text("At most")
-        await pilot.press("ctrl+r")
-        await pilot.wait_for_screen(LiveScreen)
+        await pilot.reach(LiveScreen, "ctrl+r")
 
 
 async def test_a_screen_that_was_left_asks_nothing(
@@ -100,10 +95,8 @@ async def test_a_screen_that_was_left_asks_nothing(
         return ()
 
     monkeypatch.setattr(actions, "find_quiet_problems", observe)
-    async with running_app(quick_app(context, waiting_host)) as pilot:
-        await pilot.wait_for_screen(SetupScreen)
-        await pilot.press("ctrl+r", "escape")
-        home = await pilot.wait_for_screen(HomeScreen)
+    async with showing(SetupScreen, quick_app(context, waiting_host)) as (pilot, _):
+        home = await pilot.reach(HomeScreen, "ctrl+r", "escape")
         is_observed.set()
         await pilot.settle()
         assert pilot.app.screen is home
@@ -121,10 +114,8 @@ def open_copy(context: Context, recorded: Run, runner: StartRunner) -> AdvisorAp
 async def test_v_names_what_keeps_the_machine_busy(
     context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartRunner
 ) -> None:
-    async with running_app(open_copy(context, recorded, waiting_host)) as pilot:
-        await pilot.wait_for_screen(ResultsScreen)
-        await pilot.press("v")
-        await pilot.wait_for_screen(ChoiceDialog)
+    async with showing(ResultsScreen, open_copy(context, recorded, waiting_host)) as (pilot, _):
+        await pilot.reach(ChoiceDialog, "v")
         shown = " ".join((await pilot.check_at(SMALLEST)).split())
         assert all(word in shown for word in " ".join(busy_machine).split())
 
@@ -139,8 +130,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
         return waiting_host(run, wait_seconds)
 
     app = open_copy(context, recorded, runner)
-    async with running_app(app) as pilot:
-        results = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, app) as (pilot, results):
         changed = with_decision(results.original.answer, word="LIKELY")
         results.original = builders.replace(results.original, answer=changed)
         builds = builders.known(results.original.run).scratch
@@ -149,16 +139,14 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
         builds.mkdir()
         assert results.refusal_of("resume"), "a finished run is not resumed, but measured again"
         assert not results.refusal_of("leaders")
-        await pilot.press("r")
-        await pilot.wait_for_screen(ChoiceDialog)
+        await pilot.reach(ChoiceDialog, "r")
         shown = " ".join((await pilot.check_at(SMALLEST)).split())
         assert all(word in shown for word in " ".join(busy_machine).split())
         plan = builders.known(results.original.run).state().plan
         leaders = leaders_of(results.original.answer, plan)
         assert ", ".join(each.id for each in leaders) in shown
         assert f"{len(leaders)} ways to run" in shown
-        await pilot.press("enter")
-        live = await pilot.wait_for_screen(LiveScreen)
+        live = await pilot.reach(LiveScreen, "enter")
         await pilot.settle()
         assert app.screen is live, "the results of before are not those of the end"
     assert waits == [WAIT_SECONDS]
@@ -168,19 +156,16 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
     context: Context, recorded: Run, waiting_host: StartRunner
 ) -> None:
     app = open_copy(context, recorded, waiting_host)
-    async with running_app(app, (120, 40)) as pilot:
-        results = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, app, (120, 40)) as (pilot, results):
         document = results.original.answer
         skipped = builders.unmeasured(
             "quick", option="", status="skipped", skip_cause="out-of-time"
         )
         changed = builders.replace(document, unmeasured=(skipped,))
         results.original = builders.replace(results.original, answer=changed)
-        await pilot.press("f")
-        await pilot.wait_for_text("without a time limit")
+        await pilot.until_text("without a time limit", "f")
         await pilot.wait_for_text("With the baseline: 2 ways")
-        await pilot.press("y")
-        await pilot.wait_for_screen(LiveScreen)
+        await pilot.reach(LiveScreen, "y")
         question = builders.known(app.run_controller.session).header.question
     assert question.all_arms
     assert question.workflows == ("quick",)
@@ -197,14 +182,12 @@ async def test_m_measures_the_undecided_workflows_for_longer(
     context: Context, recorded: Run, waiting_host: StartRunner
 ) -> None:
     app = open_copy(context, recorded, waiting_host)
-    async with running_app(app) as pilot:
-        results = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, app) as (pilot, results):
         advice = builders.known(results.original.answer.recommendation)
         asked = results.original.answer.question
         for key in ("escape", "y"):
             assert len(context.store.history()) == 1, "nothing starts without an answer"
-            await pilot.press("m")
-            await pilot.wait_for_screen(ChoiceDialog)
+            await pilot.reach(ChoiceDialog, "m")
             assert "At most" in await pilot.check_at((80, 24))
             await pilot.press(key)
         await pilot.wait_for_screen(LiveScreen)
@@ -240,12 +223,10 @@ async def test_the_plan_offers_to_create_an_environment_and_a_failure_is_explain
         while "openvino==" not in pilot.text():
             await pilot.press("down")
         assert "create_env" in pilot.key_hints()
-        await pilot.press("m")
-        await pilot.wait_for_screen(ChoiceDialog)
+        await pilot.reach(ChoiceDialog, "m")
         await pilot.check_at((80, 24))
         assert "p3-advisor env create openvino" in pilot.text()
-        await pilot.press("y")
-        await pilot.wait_for_screen(SetupScreen)
+        await pilot.reach(SetupScreen, "y")
     printed = capfd.readouterr().err
     assert "No solution found" in printed
     assert "next: " in printed

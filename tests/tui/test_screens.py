@@ -6,7 +6,7 @@ import pathlib
 
 import builders
 import pytest
-from onscreen import SMALLEST, asking_app, opened_app, running_app
+from onscreen import SMALLEST, asking_app, opened_app, running_app, showing
 from textual import events
 from textual.widgets import Input, Static, TabbedContent
 
@@ -52,8 +52,7 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
     app = asking_app(tui_context)
     async with running_app(app) as pilot:
         app.screen.query_one("#model", Input).value = "gone.onnx"
-        await pilot.press("enter")
-        await pilot.wait_for_text("gone.onnx'")
+        await pilot.until_text("gone.onnx'", "enter")
         setup = await pilot.wait_for_screen(SetupScreen)
         assert setup.query_one("#error").has_class("-shown")
         assert setup.step_index == 0
@@ -66,8 +65,7 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
         await pilot.wait_for(lambda: task.chosen == "generate")
         name.value = ""
         await pilot.wait_for(lambda: task.chosen == "forward")
-        await pilot.press("tab", *["down"] * 4)
-        await pilot.wait_for(lambda: task.chosen == "generate")
+        await pilot.until(lambda: task.chosen == "generate", "tab", *["down"] * 4)
         task.focus()
         await pilot.press("right", "right")
         app.screen.query_one("#models").focus()
@@ -80,20 +78,17 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
 @pytest.mark.slow
 async def test_text_generation_is_planned_with_its_lengths(tui_context: Context) -> None:
     app = asking_app(tui_context, task="generate", workflows="pytorch-eager")
-    async with running_app(app) as pilot:
-        setup = await pilot.wait_for_screen(SetupScreen)
+    async with showing(SetupScreen, app) as (pilot, setup):
         error = setup.query_one("#error")
         name = setup.query_one("#model", Input)
         name.value = "synthetic/ffn@8x16"
-        await pilot.press("enter")
-        await pilot.wait_for(lambda: error.has_class("-shown"))
+        await pilot.until(lambda: error.has_class("-shown"), "enter")
         name.value = ""
         await pilot.go_to_step(1)
         tokens = setup.query_one("#output_tokens", Input)
         assert setup.query_one("#field-output_tokens").display
         tokens.value = "x"
-        await pilot.press("enter")
-        await pilot.wait_for(lambda: error.has_class("-shown"))
+        await pilot.until(lambda: error.has_class("-shown"), "enter")
         assert setup.step_index == 1
         tokens.value = "8"
         await pilot.go_to_step(3)
@@ -111,8 +106,7 @@ async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Cont
         limit, count = setup.query_one("#ttft", Input), setup.query_one("#gpus_per_model", Input)
         for field, wrong in ((limit, "soon"), (count, "two")):
             right, field.value = field.value, wrong
-            await pilot.press("enter")
-            await pilot.wait_for(lambda: error.has_class("-shown"))
+            await pilot.until(lambda: error.has_class("-shown"), "enter")
             assert setup.step_index == 1
             field.value = right
         limit.value, count.value = "250ms", "2"
@@ -166,8 +160,7 @@ async def test_weights_always_sum_to_100_and_the_plan_says_what_is_required(
 async def test_results_show_exclusions_and_details_and_what_other_weights_recommend(
     tui_context: Context, recorded: Run
 ) -> None:
-    async with running_app(opened_app(tui_context, recorded)) as pilot:
-        screen = await pilot.wait_for_screen(ResultsScreen)
+    async with showing(ResultsScreen, opened_app(tui_context, recorded)) as (pilot, screen):
         await pilot.press("5")
         await pilot.pause()
         assert "segfault: crashed" in pilot.text()
@@ -181,15 +174,11 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await pilot.pause()
         assert screen.shown.answer.recommendation == before
         await pilot.wait_for(lambda: not screen.is_explored)
-        await pilot.press("1", "shift+tab", "enter")
-        detail = await pilot.wait_for_screen(DetailScreen)
+        detail = await pilot.reach(DetailScreen, "1", "shift+tab", "enter")
         assert "letters: A for a grade" in pilot.text()
-        await pilot.press("2")
-        await pilot.wait_for(lambda: detail.query_one(TabbedContent).active == "code")
-        await pilot.press("question_mark")
-        await pilot.wait_for_screen(HelpDialog)
-        await pilot.press("escape", "escape")
-        await pilot.wait_for_screen(ResultsScreen)
+        await pilot.until(lambda: detail.query_one(TabbedContent).active == "code", "2")
+        await pilot.reach(HelpDialog, "question_mark")
+        await pilot.reach(ResultsScreen, "escape", "escape")
 
 
 @pytest.mark.slow
@@ -225,8 +214,7 @@ async def test_a_notice_replaces_the_screen_in_a_small_terminal_and_the_answers_
         for _ in range(2):
             setup = await pilot.go_to_step(1)
             assert app.run_options.model == "package.module:factory"
-            await pilot.press("escape")
-            await pilot.wait_for(lambda setup=setup: setup.step_index == 0)  # type: ignore[misc]
+            await pilot.until(lambda setup=setup: setup.step_index == 0, "escape")  # type: ignore[misc]
 
 
 async def test_a_run_is_asked_for_with_a_model_that_was_typed_a_moment_ago(
@@ -261,8 +249,7 @@ async def test_without_colour_the_cursor_and_the_row_of_the_list_are_visible(
 
         await pilot.wait_for(lambda: marked("reverse", "#model") == "d")
         assert marked("underline", "#models").startswith("demo ")
-        await pilot.press("down", "down")
-        await pilot.wait_for(lambda: not marked("underline", "#models"))
+        await pilot.until(lambda: not marked("underline", "#models"), "down", "down")
         assert marked("reverse", "#model") == ""
 
 
@@ -281,10 +268,8 @@ async def test_what_is_typed_goes_to_the_model_also_while_the_list_has_the_focus
         await pilot.press(*"jHk.py:build")
         assert setup.focused is field
         assert field.value == "jHk.py:build"
-        await pilot.press("down", "escape")
-        await pilot.wait_for_screen(HomeScreen)
-        await pilot.press("n")
-        await pilot.wait_for_screen(SetupScreen)
+        await pilot.reach(HomeScreen, "down", "escape")
+        await pilot.reach(SetupScreen, "n")
         await pilot.wait_for(lambda: setup.focused is field)
         assert field.value == "jHk.py:build"
 
@@ -303,13 +288,11 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
         setup.query_one("#batch_sizes", Input).value = "1,8"
         await pilot.go_to_step(3)
         await pilot.wait_for_text("[x] alike")
-        await pilot.press("down", "down", "space")
-        await pilot.wait_for_text("[ ] alike")
+        await pilot.until_text("[ ] alike", "down", "down", "space")
         setup.step.store_options()
         assert app.run_options.batch_sizes == "1,8"
         assert "alike" not in app.run_options.workflows
-        await pilot.press("escape")
-        await pilot.wait_for(lambda: setup.step_index == 2)
+        await pilot.until(lambda: setup.step_index == 2, "escape")
         await pilot.go_to_step(3)
         await pilot.wait_for_text("[ ] alike")
         app.action_new_question()
@@ -318,12 +301,10 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
         await pilot.press("ctrl+u", *"res", "enter")
         await pilot.wait_for(lambda: setup.query_one("#error").has_class("-shown"))
         assert name.value == "res", "no suggestion replaces what is typed"
-        await pilot.press("tab")
-        await pilot.wait_for(lambda: name.value == "microsoft/resnet-50")
+        await pilot.until(lambda: name.value == "microsoft/resnet-50", "tab")
         await pilot.go_to_step(1)
         assert not setup.query_one("#field-input_tokens").display, "an image has no tokens"
-        await pilot.press("escape")
-        await pilot.wait_for(lambda: setup.step_index == 0)
+        await pilot.until(lambda: setup.step_index == 0, "escape")
         name.focus()
         await pilot.press("ctrl+u", *"net.py:c", "tab")
         await pilot.go_to_step(1)
