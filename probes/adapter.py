@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from probes.arrays import np
 from probes.events import Engagement, Unit, Workload
-from probes.facts import InputFacts, StartLines
+from probes.facts import InputSpec, StartLines
 from probes.protocol import GENERATE, Request
 from probes.shape import Shape
 
@@ -111,7 +111,7 @@ class Subject:
         """
         raise ModelError(*NO_LENGTH)
 
-    def describe_inputs(self) -> tuple[InputFacts, ...] | None:
+    def describe_inputs(self) -> tuple[InputSpec, ...] | None:
         """Return what a snippet needs to make inputs of a PyTorch module; None for other models."""
         return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-from probes.facts import InputFacts, InterpreterFacts, StartLines
+from probes.facts import InputSpec, InterpreterFacts, StartLines
 from probes.outcome import Phase
 from probes.shape import Amount, Count, Duration, Rate, Shape, Size
 
@@ -126,7 +126,7 @@ class RecipeFacts(Event):
     #: The lines of the workflow's `integration`.
     integration: str
     #: The inputs of a PyTorch module; None for other models.
-    inputs: tuple[InputFacts, ...] | None = None
+    inputs: tuple[InputSpec, ...] | None = None
     #: Whether the outputs for a row depend on the other rows of the batch, or have no rows; None if
     #: that is not known.
     coupled_rows: bool | None = None

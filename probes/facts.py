@@ -29,7 +29,7 @@ class InterpreterFacts:
 
 
 @dataclasses.dataclass(frozen=True)
-class InputFacts:
+class InputSpec:
     """One tensor that the model takes."""
 
     #: Name of the keyword; empty for a positional input.

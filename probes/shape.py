@@ -43,7 +43,7 @@ class Shape:
 
 
 @dataclasses.dataclass(frozen=True)
-class Range:
+class Bounds:
     """The bounds of a number, both included."""
 
     low: float
@@ -51,12 +51,12 @@ class Range:
 
 
 #: A time, size, rate or share; never negative.
-Amount = Annotated[float, Range(0, 1e30)]
+Amount = Annotated[float, Bounds(0, 1e30)]
 #: Seconds of something that was timed: from a picosecond to thirty years.
-Duration = Annotated[float, Range(1e-12, 1e9)]
+Duration = Annotated[float, Bounds(1e-12, 1e9)]
 #: Something per second that was timed.
-Rate = Annotated[float, Range(1e-12, 1e30)]
+Rate = Annotated[float, Bounds(1e-12, 1e30)]
 #: A number of things or bytes.
-Count = Annotated[int, Range(0, (1 << 63) - 1)]
+Count = Annotated[int, Bounds(0, (1 << 63) - 1)]
 #: A batch size, or a number of units in a sample.
-Size = Annotated[int, Range(1, 1 << 53)]
+Size = Annotated[int, Bounds(1, 1 << 53)]

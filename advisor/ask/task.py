@@ -25,7 +25,7 @@ GENERATE: Task = "generate"
 SERVE: Task = "serve"
 
 
-class Configuration(msgspec.Struct, frozen=True):
+class ModelConfig(msgspec.Struct, frozen=True):
     """The part of a model's config.json that shows its task."""
 
     architectures: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def suggest_task(model: str, models: Models) -> Task:
             if shipped is not None
             else msgspec.json.decode((pathlib.Path(model) / "config.json").read_bytes())
         )
-        names = msgspec.convert(config, Configuration).architectures
+        names = msgspec.convert(config, ModelConfig).architectures
     except (OSError, ValueError, RecursionError):
         return FORWARD
     return GENERATE if any(name.endswith(GENERATING_SUFFIXES) for name in names) else FORWARD

@@ -212,7 +212,7 @@ def rate_new_shapes(results: Sequence[NewShapeResult]) -> str | None:
     return "recompiles" if handled & {"stalled", "eager"} else "served"
 
 
-def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
+def new_shape_results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
     """Return the results of a process by shape, with the one at which it ended.
 
     A shape that took too long is `skipped`: the process was killed, completed but for its result,
@@ -233,7 +233,7 @@ def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
     return {**results, shape: ended}
 
 
-def compare_with_baseline(
+def compare_new_shapes(
     state: RunState, planned: Arm, results: Mapping[Shape, NewShapeResult], speedup: Interval
 ) -> tuple[NewShapeResult, ...]:
     """Return the results in order; a shape served without the arm's speed-up has a reason.
@@ -241,7 +241,7 @@ def compare_with_baseline(
     It is `eager` if the workflow may have run eager code. A slow first call is no build if that of
     eager PyTorch is as slow.
     """
-    tried = [*filter(None, map(results_of, state.processes[state.plan.baseline.id]))]
+    tried = [*filter(None, map(new_shape_results_of, state.processes[state.plan.baseline.id]))]
     baseline = tried[-1] if tried else {}
     is_eager = state.plan.baseline.id == EAGER
     gains = speedup.low is not None and speedup.low >= CLEAR_SPEEDUP

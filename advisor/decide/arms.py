@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.decide.arm_figures import (
-    compare_with_baseline,
+    compare_new_shapes,
     memory_of_processes,
+    new_shape_results_of,
     rate_new_shapes,
-    results_of,
     summarise_builds,
     summarise_generation,
 )
@@ -63,7 +63,7 @@ def summarise_arm(
     imported = main.imported
     if speedup is None:
         speedup = _overall_log_speedup(log_speedups, weights).ratio
-    new_shapes = compare_with_baseline(state, planned, results_of(main), speedup)
+    new_shapes = compare_new_shapes(state, planned, new_shape_results_of(main), speedup)
     cells = tuple(
         msgspec.structs.replace(
             _summarise_cell(state, planned, main, shape, log_speedups[shape], peaks, dtype),

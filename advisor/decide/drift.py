@@ -41,7 +41,7 @@ def correct_drift(
     ]
 
 
-def bound_by_speedups(measurement: Measurement, baseline: Measurement | None) -> Measurement:
+def fit_times_to_speedups(measurement: Measurement, baseline: Measurement | None) -> Measurement:
     """Return the measurement with bounds of its call times that fit its speed-ups.
 
     A time is the baseline's over the speed-up, and its logarithmic half widths are the root of the

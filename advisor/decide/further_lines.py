@@ -237,7 +237,7 @@ def _describe_asked(served: ServedArm, share: float) -> list[str]:
     asked = served.asked
     if asked is None:
         return []
-    count = text.format_count(asked.servers, asked.fewest_servers, asked.most_servers)
+    count = text.format_bounded(asked.servers, asked.fewest_servers, asked.most_servers)
     price = f", {text.format_number(asked.price_per_hour)} per hour" if asked.price_per_hour else ""
     need = {
         "met": f"One server is enough for the asked {asked.rate:g} requests/s",

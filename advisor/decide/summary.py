@@ -10,7 +10,7 @@ import msgspec
 
 from advisor.decide.arms import count_visits, summarise_arm
 from advisor.decide.diagnosis import device_peaks, read_inputs
-from advisor.decide.drift import bound_by_speedups
+from advisor.decide.drift import fit_times_to_speedups
 from advisor.decide.fastest_calls import reconcile
 from advisor.decide.intervals import TAIL, paired_interval, trimmed_mean
 from advisor.decide.process_variance import estimate_process_variances, widen_by_variances
@@ -57,7 +57,7 @@ def summarise(
     duplicates = [sum(len(rounds) > 1 for rounds in each) for each in of_duplicate.values()]
     return Results(
         baseline=baseline,
-        measurements=tuple(bound_by_speedups(each, own) for each in measurements),
+        measurements=tuple(fit_times_to_speedups(each, own) for each in measurements),
         races=tuple(
             msgspec.structs.replace(race, noise_floor=noise_floors[shape])
             for shape, race in sorted(races.items())

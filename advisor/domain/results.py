@@ -12,7 +12,7 @@ from advisor.domain.question import WeightFormat
 from advisor.domain.rubric import Basis
 from advisor.domain.serving import ServingResults
 from probes.events import Peaks
-from probes.facts import InputFacts
+from probes.facts import InputSpec
 from probes.shape import Shape
 
 #: A smaller relative difference in speed does not matter.
@@ -119,7 +119,7 @@ class MeasuredInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: and for generated text.
     shapes: tuple[tuple[int, ...], ...] = ()
     #: These tensors with their names and dtypes; empty where only the shapes are known.
-    tensors: tuple[InputFacts, ...] = ()
+    tensors: tuple[InputSpec, ...] = ()
     #: Inputs whose dimensions have another order in memory, as in the examples.
     reordered: int = 0
     #: The batch size of the user's example inputs; null without them or a batch.

@@ -74,7 +74,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     quiet_check: QuietCheck
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class TriedVariant(msgspec.Struct, frozen=True, kw_only=True):
     """What further lines gain."""
 
     arm: str

@@ -96,7 +96,7 @@ def format_apart(one: float, other: float) -> tuple[str, str]:
     return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
 
 
-def format_count(value: int, low: int, high: int) -> str:
+def format_bounded(value: int, low: int, high: int) -> str:
     """Format a number of things with its bounds, such as `3 (2 to 4)`, or `3` where all agree."""
     return str(value) if low == value == high else f"{value} ({low} to {high})"
 

@@ -16,7 +16,7 @@ import msgspec
 from probes import checks, events
 from probes.events import Event
 from probes.outcome import Outcome
-from probes.shape import Range
+from probes.shape import Bounds
 
 Message = TypeVar("Message", Event, Outcome)
 
@@ -73,13 +73,13 @@ def check_bounds(value: object) -> None:
 
 
 @functools.cache
-def _bounds_by_field(kind: type) -> tuple[tuple[str, Range | None], ...]:
+def _bounds_by_field(kind: type) -> tuple[tuple[str, Bounds | None], ...]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    return tuple((name, _find_range(hint)) for name, hint in hints.items())
+    return tuple((name, _find_bounds(hint)) for name, hint in hints.items())
 
 
-def _find_range(hint: object) -> Range | None:
-    """Return the bounds in the type of a field, such as `tuple[Annotated[float, Range], ...]`."""
-    if isinstance(hint, Range):
+def _find_bounds(hint: object) -> Bounds | None:
+    """Return the bounds in the type of a field, such as `tuple[Annotated[float, Bounds], ...]`."""
+    if isinstance(hint, Bounds):
         return hint
-    return next(filter(None, map(_find_range, typing.get_args(hint))), None)
+    return next(filter(None, map(_find_bounds, typing.get_args(hint))), None)

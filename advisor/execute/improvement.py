@@ -20,7 +20,7 @@ from advisor.domain.measurement import AGAINST_BREAKS, Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
-from advisor.domain.snippet import SnippetPair, Tried
+from advisor.domain.snippet import SnippetPair, TriedVariant
 from advisor.domain.text import join_names
 from advisor.execute.run_in_progress import Recorder
 from advisor.execute.verification import compare, config_for_snippets
@@ -42,7 +42,7 @@ def improve(
     seconds: float,
     context: Context,
     tell: Callable[[str], None] = lambda _line: None,
-) -> Iterator[Tried]:
+) -> Iterator[TriedVariant]:
     """Try each variant and store its result in the run.
 
     `compose` returns the snippets of an arm, with further lines in its own. `seconds` is the time
@@ -69,7 +69,7 @@ def improve(
                 variants.append((arm, longer))
                 continue
             recorder.record(VariantMeasured(arm=arm, variant=found))
-            yield Tried(arm=arm, variant=found, diff=diff(own, changed))
+            yield TriedVariant(arm=arm, variant=found, diff=diff(own, changed))
 
 
 def measure(

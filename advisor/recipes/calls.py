@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
-from probes.facts import InputFacts
+from probes.facts import InputSpec
 
 
 def fill_template(template: str, **values: object) -> str:
@@ -42,7 +42,7 @@ def nested_call(count: int) -> list[str]:
 
 
 def call_class(
-    name: str, inputs: Sequence[InputFacts], *, is_of_transformers: bool = False
+    name: str, inputs: Sequence[InputSpec], *, is_of_transformers: bool = False
 ) -> list[str]:
     """Return the lines of a module that takes the inputs in their order and gives their names."""
     names = [each.name for each in inputs]
@@ -61,7 +61,7 @@ def call_class(
     ).splitlines()
 
 
-def random_values(each: InputFacts, batch_size: int) -> str:
+def random_values(each: InputSpec, batch_size: int) -> str:
     shape = f"({', '.join(map(str, (batch_size, *each.shape)))})"
     if each.low is not None and each.high is not None:
         return f"torch.randint({each.low}, {each.high}, {shape})"

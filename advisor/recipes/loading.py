@@ -38,11 +38,11 @@ from advisor.recipes.calls import (
     to_device,
     trust_argument,
 )
-from probes.facts import InputFacts
+from probes.facts import InputSpec
 
 
 def loading_lines(
-    question: Question, batch_size: int, inputs: Sequence[InputFacts] | None = None
+    question: Question, batch_size: int, inputs: Sequence[InputSpec] | None = None
 ) -> list[str]:
     """Raise `NoRecipeError` for models without short lines; the worker has reported `inputs`."""
     match question.model:
@@ -111,7 +111,7 @@ def _given_lines(given: str) -> list[str]:
 
 
 def _exported_lines(
-    model: ExportedModel, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
+    model: ExportedModel, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
 ) -> list[str]:
     """Return the lines that load a file; the tensors of nested inputs become positional ones."""
     load = [
@@ -138,7 +138,7 @@ def _exported_lines(
 
 
 def _factory_lines(
-    model: FactoryModel, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
+    model: FactoryModel, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
 ) -> list[str]:
     """All tensors become positional ones: exporters take no others."""
     if inputs is not None and not inputs:
@@ -185,7 +185,7 @@ def _factory_lines(
 
 
 def _example_lines(
-    examples: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
+    examples: str, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
 ) -> list[str]:
     """Return the lines that repeat or cut example inputs to the batch size, if they have one."""
     dtype = f".to(torch.{question.dtype})" if question.dtype != "own" else ""
@@ -212,7 +212,7 @@ def _onnx_lines(model: OnnxModel, question: Question, batch_size: int) -> list[s
 
 
 def _forward_model_lines(
-    model: TransformersModel, question: Question, batch_size: int, inputs: Sequence[InputFacts]
+    model: TransformersModel, question: Question, batch_size: int, inputs: Sequence[InputSpec]
 ) -> list[str]:
     trusted = trust_argument(question)
     dtype = f"torch.{question.dtype}" if question.dtype != "own" else '"auto"'

@@ -18,7 +18,7 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.text import NO_BREAK_SPACE
 from advisor.recipes.calls import fill_template, model_name
 from advisor.recipes.snippet import indent, parse
-from probes.facts import EACH_CALL, InputFacts
+from probes.facts import EACH_CALL, InputSpec
 
 #: Where a server that the answer prints is reached, and how engines name port and model.
 PORT, PORT_OPTION, NAME_OPTION = 8000, "--port", "--served-model-name"
@@ -38,7 +38,7 @@ DEFAULT_MAX_BYTES = 64 << 20
 
 
 def compose_server(
-    snippet: str, batch_size: int, inputs: Sequence[InputFacts] | None, *, joins_requests: bool
+    snippet: str, batch_size: int, inputs: Sequence[InputSpec] | None, *, joins_requests: bool
 ) -> str:
     """Return the code of a server; raise `NoRecipeError` for a snippet without lines of each call.
 
@@ -67,7 +67,7 @@ def compose_server(
     return body
 
 
-def unknown_tokens(inputs: Sequence[InputFacts] | None) -> str:
+def unknown_tokens(inputs: Sequence[InputSpec] | None) -> str:
     """Return the condition for token ids that the model does not have; empty without token ids.
 
     On a GPU such an id would end the process.
@@ -80,7 +80,7 @@ def unknown_tokens(inputs: Sequence[InputFacts] | None) -> str:
     return f" or not ({' and '.join(ranges)})" if ranges else ""
 
 
-def max_bytes(inputs: Sequence[InputFacts] | None, rows: int) -> int:
+def max_bytes(inputs: Sequence[InputSpec] | None, rows: int) -> int:
     """Return the bytes that no request with so many rows exceeds."""
     if not inputs:
         return DEFAULT_MAX_BYTES

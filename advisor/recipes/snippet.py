@@ -17,7 +17,7 @@ from advisor.domain.model import Model, OnnxModel
 from advisor.domain.question import Question
 from advisor.recipes.calls import checkpoint_prompt_lines, file_name, quoted
 from advisor.recipes.loading import loading_lines
-from probes.facts import EACH_CALL, InputFacts, StartLines
+from probes.facts import EACH_CALL, InputSpec, StartLines
 
 #: Packages that the lines may use, and how they are imported.
 USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "transformers")
@@ -37,10 +37,7 @@ MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import 
 
 
 def compose_snippet(
-    question: Question,
-    batch_size: int,
-    integration: str,
-    inputs: Sequence[InputFacts] | None = None,
+    question: Question, batch_size: int, integration: str, inputs: Sequence[InputSpec] | None = None
 ) -> str:
     """Raise `NoRecipeError` where there are no lines; the worker has reported `inputs`."""
     if not integration:
@@ -91,7 +88,7 @@ def lines_for(model: Model, integration: str) -> str:
     return "\n".join([*imports, "", named, *steps]) + "\n"
 
 
-def call_as_given(integration: str, inputs: Sequence[InputFacts]) -> str:
+def call_as_given(integration: str, inputs: Sequence[InputSpec]) -> str:
     """Return the lines with the user's own call of a model that takes named or nested inputs.
 
     The whole snippet has a module around the model, which takes the tensors in their order. Lines
@@ -204,7 +201,7 @@ def compose_starts(
     question: Question,
     integration: str,
     starts: Mapping[str, StartLines],
-    inputs: Sequence[InputFacts] | None,
+    inputs: Sequence[InputSpec] | None,
 ) -> list[StartScripts]:
     """Return the scripts, those without anything first; raise `NoRecipeError` where none are."""
     size = question.start_shape.batch_size

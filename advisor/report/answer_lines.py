@@ -85,7 +85,7 @@ def _missing(answer: Answer) -> str:
 
 
 def answer_lines(answer: Answer) -> list[str]:
-    return [first_line(answer), *stop_notice(answer), *confidence(answer)]
+    return [first_line(answer), *stop_notice(answer), *lines_below_first(answer)]
 
 
 #: Parts of the headline that say where the answer is not the best one.
@@ -167,7 +167,7 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
     return shorten(lines, most, known)
 
 
-def confidence(answer: Answer) -> list[str]:
+def lines_below_first(answer: Answer) -> list[str]:
     advice = answer.recommendation
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     if advice is None:

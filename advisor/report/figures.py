@@ -36,7 +36,7 @@ class Figure(Generic[Subject]):
     get: Callable[[Subject], Value]
 
 
-class Listed(NamedTuple):
+class ListedArm(NamedTuple):
     """An arm of an answer, with or without figures."""
 
     answer: Answer
@@ -56,7 +56,7 @@ def checks_of(entry: RankedArm | UnmeasuredArm) -> Sequence[Checked]:
     return entry.checks if isinstance(entry, UnmeasuredArm) else entry.measured.correctness
 
 
-def _worst_class(listed: Listed) -> str | None:
+def _worst_class(listed: ListedArm) -> str | None:
     """Return the worst class of the outputs; `exact` for a measured arm without a comparison."""
     worst = worst_check(checks_of(listed.entry))
     if worst is not None:
@@ -83,7 +83,7 @@ RUN: tuple[Figure[Answer], ...] = (
     Figure("trust", str, lambda answer: getattr(answer.recommendation, "trust", None)),
     Figure("machine_unfit", int, lambda answer: int(is_unfit(answer.results))),
 )
-ARM: tuple[Figure[Listed], ...] = (
+ARM: tuple[Figure[ListedArm], ...] = (
     Figure("workflow", str, lambda each: each.entry.workflow),
     Figure("arm", str, lambda each: each.entry.arm),
     Figure("status", str, lambda each: getattr(each.entry, "status", "completed")),
@@ -162,13 +162,13 @@ def rows(answer: Answer) -> Iterator[dict[str, Value]]:
     """Yield a row for each arm and shape, and one for each arm without figures at shapes."""
     for entry in answer.ranked:
         for cell in entry.cells or (None,):
-            yield _row(Listed(answer, entry), entry.scored, entry.measured, cell)
+            yield _row(ListedArm(answer, entry), entry.scored, entry.measured, cell)
     for each in answer.unmeasured:
-        yield _row(Listed(answer, each), None, None, None)
+        yield _row(ListedArm(answer, each), None, None, None)
 
 
 def _row(
-    listed: Listed, scored: ScoredArm | None, measured: Measurement | None, cell: Cell | None
+    listed: ListedArm, scored: ScoredArm | None, measured: Measurement | None, cell: Cell | None
 ) -> dict[str, Value]:
     answer, entry = listed
     shape = cell.shape if cell else None

@@ -12,7 +12,7 @@ from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
 from advisor.domain.text import (
     MISSING,
-    format_count,
+    format_bounded,
     format_interval,
     format_mebibytes,
     format_milliseconds,
@@ -72,7 +72,7 @@ ASKED_COLUMNS: tuple[Column[Asked], ...] = (
     ("one server", lambda each: VERDICTS[each[1].verdict]),
     (
         "servers",
-        lambda each: format_count(each[1].servers, each[1].fewest_servers, each[1].most_servers),
+        lambda each: format_bounded(each[1].servers, each[1].fewest_servers, each[1].most_servers),
     ),
     ("requests/s each", lambda each: format_number(each[1].rate / each[1].servers, digits=3)),
     ("measured at", lambda each: format_number(getattr(each[1].level, "rate", None), digits=3)),

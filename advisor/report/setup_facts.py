@@ -16,7 +16,7 @@ from advisor.domain.model import (
 from advisor.domain.question import LoadQuestion
 from advisor.domain.text import format_mebibytes, join_names
 from advisor.report.formatting import describe_problem
-from probes.facts import InputFacts
+from probes.facts import InputSpec
 from probes.shape import Shape
 
 #: Most shapes of inputs in a line.
@@ -77,7 +77,7 @@ def describe_inputs(answer: Answer) -> str:
     return f", input{'s' if len(names) > 1 else ''} {join_names(names)}"
 
 
-def describe_tensor(tensor: InputFacts) -> str:
+def describe_tensor(tensor: InputSpec) -> str:
     """Return name, dtype and shape as PyTorch writes them: `mask bool [batch, 16]`."""
     sizes = [*(["batch"] if tensor.batched else []), *map(str, tensor.shape)]
     return f"{tensor.name} {tensor.dtype} [{', '.join(sizes)}]".lstrip()

@@ -15,7 +15,14 @@ from advisor.domain.catalogue import BreakCause
 from advisor.domain.errors import VerificationError
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
-from advisor.domain.snippet import Result, Snippet, SnippetPair, Tried, Verification, shows_nothing
+from advisor.domain.snippet import (
+    Result,
+    Snippet,
+    SnippetPair,
+    TriedVariant,
+    Verification,
+    shows_nothing,
+)
 from advisor.domain.text import format_interval, format_milliseconds, is_unknown, write_speedup
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
@@ -153,7 +160,7 @@ def render_breaks(title: str, causes: Mapping[str, BreakCause | None]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def render_tried(tried: Tried, answer: Answer) -> str:
+def render_tried(tried: TriedVariant, answer: Answer) -> str:
     """Return what the lines gain, with the lines where they are faster for certain."""
     sentence = describe_variant(tried.variant, tried.arm, answer)
     low = tried.variant.speedup.low if tried.variant.speedup else None

@@ -126,10 +126,10 @@ measurements."""
             session.state, session.header.question, rows, is_running=session.is_running
         )
         now = session.now()
-        times = f"{panels.format_duration(now)} elapsed"
+        times = f"{panels.format_clock(now)} elapsed"
         left = remaining_seconds(session.state, session.header.question, now)
         if left is not None and session.is_running and not session.is_paused:
-            shown = panels.format_duration(abs(left))
+            shown = panels.format_clock(abs(left))
             times += f", {shown} left" if left >= 0 else f", over its limit by {shown}"
         # A line that wraps would hide the note, and the end of a title is missed least.
         line = Text.assemble(times, "   ", (stage, "bold"), no_wrap=True, overflow="ellipsis")
@@ -150,7 +150,7 @@ measurements."""
         silence = session.now() - session.state.at
         if silence > SILENCE_SECONDS and not session.is_finished:
             arm = panels.printable(session.active_arm or "the run", 40)
-            quiet = panels.format_duration(silence)
+            quiet = panels.format_clock(silence)
             return Text(f"{arm}: nothing new for {quiet}; a build may take minutes", "dim")
         if is_late and session.is_running:
             return Text("What was begun within the limit, and the last checks, end first", "dim")

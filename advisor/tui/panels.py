@@ -43,7 +43,7 @@ def styled(content: str, style: str) -> Text:
     return Text.assemble((content, style))
 
 
-def format_duration(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Return `MM:SS`, or `H:MM:SS` from one hour on."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)

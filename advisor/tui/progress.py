@@ -191,7 +191,7 @@ def describe_wait(state: RunState, now: float) -> str:
     if check is None or not waits_for_quiet(state):
         return ""
     left = max(check.allowed_seconds - check.waited_seconds - (now - state.at), 0.0)
-    return f"Measuring begins in {panels.format_duration(left)} at the latest; x cancels"
+    return f"Measuring begins in {panels.format_clock(left)} at the latest; x cancels"
 
 
 def _repetition(state: RunState) -> str:
@@ -284,5 +284,5 @@ def process_cells(row: ProcessRow, cell: Cell | None, phase_seconds: float, *, f
         "ttft": format_milliseconds(generated.ttft_seconds if generated else None, DIGITS),
         "itl": format_milliseconds(generated.itl_seconds if generated else None, DIGITS),
         "ratio": format_speedup(single.speedup if single else None),
-        "time": panels.format_duration(phase_seconds) if row.status == "working" else "",
+        "time": panels.format_clock(phase_seconds) if row.status == "working" else "",
     }

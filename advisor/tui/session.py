@@ -21,7 +21,7 @@ from advisor.domain.run_events import LoggedEvent, ProvisionalAnswer, WorkerRepo
 from advisor.domain.run_state import Header, RunState
 from advisor.report import progress_lines
 from advisor.store.runs import Run
-from advisor.tui.panels import format_duration, printable
+from advisor.tui.panels import format_clock, printable
 from probes.events import PhaseStarted
 
 #: Seconds between two refreshes: drawing must not disturb the timing.
@@ -76,7 +76,7 @@ class RunSession:
             line = progress_lines.render_event(event)
             # The answer so far has a place of its own.
             if line is not None and not isinstance(run_event, ProvisionalAnswer):
-                self.timeline.append(f"{format_duration(event.at)}  {printable(line, 600)}")
+                self.timeline.append(f"{format_clock(event.at)}  {printable(line, 600)}")
             arm = getattr(run_event, "arm", None)
             if arm is None:
                 continue

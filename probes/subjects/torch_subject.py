@@ -18,7 +18,7 @@ import torch
 
 from probes.adapter import NO_LENGTH, Findings, ModelError, Subject
 from probes.events import Workload
-from probes.facts import InputFacts
+from probes.facts import InputSpec
 from probes.protocol import Request
 from probes.shape import Shape
 from probes.subjects import (
@@ -164,10 +164,10 @@ class TorchSubject(Subject):
         # The largest of values with NaN is NaN.
         return all(each.max(initial=-np.inf) < np.inf for each in outputs if each.dtype.kind == "f")
 
-    def describe_inputs(self) -> tuple[InputFacts, ...]:
+    def describe_inputs(self) -> tuple[InputSpec, ...]:
         names = self._names or [""] * len(self._arguments)
         return tuple(
-            InputFacts(
+            InputSpec(
                 name,
                 tuple(each.shape),
                 str(each.dtype).removeprefix("torch."),

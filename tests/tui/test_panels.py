@@ -125,7 +125,7 @@ def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Pat
 
 
 def test_durations_and_long_names_are_shortened() -> None:
-    assert [panels.format_duration(seconds) for seconds in (0, 61, 3661)] == [
+    assert [panels.format_clock(seconds) for seconds in (0, 61, 3661)] == [
         "00:00",
         "01:01",
         "1:01:01",

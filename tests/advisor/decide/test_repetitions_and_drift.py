@@ -13,7 +13,7 @@ from builders import BASELINE, replace
 from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor.decide import drift
-from advisor.decide.drift import bound_by_speedups, correct_drift, typical_seconds
+from advisor.decide.drift import correct_drift, fit_times_to_speedups, typical_seconds
 from advisor.domain.measurement import CallSeconds, Interval, Measurement
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
@@ -327,8 +327,8 @@ ONE = Interval(value=1.0, low=1.0, high=1.0)
 def test_the_error_of_a_time_is_that_of_the_baseline_and_of_the_speedup() -> None:
     baseline = measured(BASELINE, 0.4, (0.4 / 1.03, 0.4 * 1.06), ONE)
     compiled = measured("arm", 0.2, (None, None), Interval(value=2.0, low=2 / 1.08, high=2 * 1.04))
-    assert bound_by_speedups(baseline, baseline) == baseline
-    seconds = bound_by_speedups(compiled, baseline).cells[0].seconds
+    assert fit_times_to_speedups(baseline, baseline) == baseline
+    seconds = fit_times_to_speedups(compiled, baseline).cells[0].seconds
     shorter = math.hypot(math.log(1.03), math.log(1.04))
     longer = math.hypot(math.log(1.06), math.log(1.08))
     assert math.log(seconds.median / builders.known(seconds.low)) == pytest.approx(shorter)
@@ -347,7 +347,7 @@ def test_a_time_has_no_bounds_where_the_baseline_or_the_speedup_has_none(
 ) -> None:
     baseline = measured(BASELINE, 0.4, bounds, ONE)
     seconds = (
-        bound_by_speedups(measured("arm", 0.2, (0.1, 0.3), speedup), baseline).cells[0].seconds
+        fit_times_to_speedups(measured("arm", 0.2, (0.1, 0.3), speedup), baseline).cells[0].seconds
     )
     assert (seconds.low, seconds.high) == (None, None)
 

@@ -24,7 +24,7 @@ from advisor.domain.measurement import Interval, Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
-from advisor.domain.snippet import Snippet, SnippetPair, Tried, bounds
+from advisor.domain.snippet import Snippet, SnippetPair, TriedVariant, bounds
 from advisor.execute import improvement
 from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
@@ -210,13 +210,13 @@ def test_settings_are_told_if_they_gain() -> None:
         speedup = Interval(value=gain, low=gain, high=gain)
         variant = builders.replace(tried, speedup=speedup)
         assert variant.is_gain == is_told
-        text = render_tried(Tried(arm="compiled", variant=variant, diff="+x"), with_breaks())
+        text = render_tried(TriedVariant(arm="compiled", variant=variant, diff="+x"), with_breaks())
         assert ("+x" in text) == is_told
         assert not builders.replace(variant, failure="wrong outputs").is_gain
     speedup = Interval(value=0.7, low=0.7, high=0.7)
     slower = builders.replace(tried, speedup=speedup, graph_breaks=None)
     assert slower.is_gain, "another precision is reported in any case"
-    text = render_tried(Tried(arm="compiled", variant=slower, diff="+x"), with_breaks())
+    text = render_tried(TriedVariant(arm="compiled", variant=slower, diff="+x"), with_breaks())
     assert "0.70x" in text, "its speed is printed"
     assert "+x" not in text, "its lines are not"
 

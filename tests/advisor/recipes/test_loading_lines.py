@@ -15,10 +15,10 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import compose_snippet
-from probes.facts import InputFacts
+from probes.facts import InputSpec
 
 INTEGRATION = "import torch\n\nwith torch.no_grad():\n    output = model(*inputs)\n"
-TOKENS = InputFacts(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
+TOKENS = InputSpec(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
 #: Each would call `boom` if it ended the string or the comment that it is in.
 HOSTILE = ('a"); boom(); ("', "a\nboom()", "a\rboom()", 'a\\"+boom()+"', "a # boom()")
 
@@ -133,7 +133,7 @@ def test_the_recipe_has_the_given_inputs(
     np.savez("given.npz", **arrays)
     pathlib.Path("given.py").write_text(FUNCTION)
     model = write_model(kind, f"/secret/{given}")
-    facts = InputFacts(name="x" if kind == "keywords" else "", shape=(3,), dtype="float32")
+    facts = InputSpec(name="x" if kind == "keywords" else "", shape=(3,), dtype="float32")
     names: dict[str, Any] = {}
     question = builders.question(model=model)
     exec(compose_snippet(question, 3, ONNX_INTEGRATION, (facts,)), names)
@@ -149,7 +149,7 @@ def test_the_recipe_keeps_the_layout_of_the_examples(
         "    return torch.nn.ReLU(), torch.ones(2, 3, 4, 4).to(memory_format=last)\n"
     )
     model = FactoryModel(name="net_of_layout:build")
-    facts = InputFacts(name="", shape=(3, 4, 4), dtype="float32")
+    facts = InputSpec(name="", shape=(3, 4, 4), dtype="float32")
     names: dict[str, Any] = {}
     exec(compose_snippet(builders.question(model=model), 3, ONNX_INTEGRATION, (facts,)), names)
     assert names["inputs"][0].shape == (3, 3, 4, 4)
@@ -168,7 +168,7 @@ def test_examples_are_repeated_no_more_than_the_batch_needs(
     question = builders.question(
         model=FactoryModel(name=f"{tmp_path}/net_{rows}.py:build"), dtype="own"
     )
-    inputs = (InputFacts(name="", shape=(4,), dtype="float32", rows=rows),)
+    inputs = (InputSpec(name="", shape=(4,), dtype="float32", rows=rows),)
     text = "\n".join(loading_lines(question, 8, inputs))
     imports = "import os, runpy, sys\nimport torch\n"
     found: dict[str, Any] = {}

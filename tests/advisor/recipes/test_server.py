@@ -29,10 +29,10 @@ from advisor.domain.model import FactoryModel, SyntheticModel
 from advisor.domain.question import Question
 from advisor.recipes.server import compose_server, max_bytes
 from advisor.recipes.snippet import compose_snippet, compose_starts, without_unused
-from probes.facts import InputFacts, StartLines
+from probes.facts import InputSpec, StartLines
 
 MODEL = SyntheticModel(name="demo", block="encoder", hidden=16, intermediate=32, layers=1, heads=2)
-INPUTS = (InputFacts(name="", shape=(6, 16), dtype="float32"),)
+INPUTS = (InputSpec(name="", shape=(6, 16), dtype="float32"),)
 #: A model with token ids, of which each row depends on the others, and an output without rows.
 COUPLED = """
 import torch
@@ -69,7 +69,7 @@ TOO_LARGE, REFUSED, TOO_LATE = 413, 422, 408
 
 def printed(
     asked: Question,
-    inputs: tuple[InputFacts, ...],
+    inputs: tuple[InputSpec, ...],
     size: int,
     *,
     joins_requests: bool,
@@ -175,8 +175,8 @@ def test_requests_of_a_model_with_coupled_rows_are_computed_alone(tmp_path: path
     (tmp_path / "coupled.py").write_text(COUPLED)
     asked = builders.question(model=FactoryModel(name=str(tmp_path / "coupled.py") + ":build"))
     inputs = (
-        InputFacts(name="", shape=(3,), dtype="float32"),
-        InputFacts(name="", shape=(), dtype="int64", low=3, high=10),
+        InputSpec(name="", shape=(3,), dtype="float32"),
+        InputSpec(name="", shape=(), dtype="int64", low=3, high=10),
     )
     script = printed(asked, inputs, 4, joins_requests=False)
     tokens = [0, 9, 9, 0]
@@ -202,7 +202,7 @@ def test_requests_of_a_model_with_coupled_rows_are_computed_alone(tmp_path: path
 def test_a_request_that_takes_too_long_is_ended(tmp_path: pathlib.Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     asked = builders.question(model=FactoryModel(name=str(tmp_path / "slow.py") + ":build"))
-    inputs = (InputFacts(name="", shape=(3,), dtype="float32"),)
+    inputs = (InputSpec(name="", shape=(3,), dtype="float32"),)
     script = printed(asked, inputs, 1, joins_requests=False)
     with serving(script, tmp_path, "--timeout", "500") as address:
         assert ask(address, {"inputs": [[[1, 2, 3]]]})[0] == TOO_LATE

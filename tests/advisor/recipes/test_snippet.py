@@ -35,7 +35,7 @@ from advisor.recipes.snippet import (
     lines_for,
     shorten,
 )
-from probes.facts import InputFacts
+from probes.facts import InputSpec
 from probes.workflows import sglang, vllm
 
 INTEGRATION = """\
@@ -74,7 +74,7 @@ MODELS: list[tuple[Model, str]] = [
 ]
 
 
-TOKENS = InputFacts(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
+TOKENS = InputSpec(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
 
 
 @pytest.mark.parametrize(("model", "task"), MODELS)
@@ -103,7 +103,7 @@ def test_code_in_float32_computes_without_tf32_as_it_was_measured(
 
 
 def test_a_model_with_named_inputs_is_called_as_its_user_calls_it() -> None:
-    plain = InputFacts("", (3,), "float32")
+    plain = InputSpec("", (3,), "float32")
     named = builders.replace(plain, name="image")
     compiled = "compiled = torch.compile(model)\noutput = compiled(*inputs)\n"
     exported = "program = torch.export.export(model, inputs)\noutput = program(*inputs)\n"
@@ -269,7 +269,7 @@ def test_an_engine_that_imports_the_file_again_does_not_run_it(
 def test_a_name_that_is_no_name_does_not_become_code(name: str) -> None:
     question = builders.question(model=TransformersModel(name="org/bert", weights="random"))
     with pytest.raises(NoRecipeError):
-        compose_snippet(question, 1, INTEGRATION, (InputFacts(name=name, shape=(), dtype="int64"),))
+        compose_snippet(question, 1, INTEGRATION, (InputSpec(name=name, shape=(), dtype="int64"),))
 
 
 #: A factory for each form of example inputs.
@@ -427,10 +427,10 @@ def test_the_snippet_of_a_factory_exports_with_a_free_batch(
     assert all(isinstance(size, str) for size in batches)
 
 
-def reported_inputs(subject: Any) -> tuple[InputFacts, ...]:
+def reported_inputs(subject: Any) -> tuple[InputSpec, ...]:
     """Return the inputs as the advisor reads them from a worker."""
     facts = [dataclasses.asdict(each) for each in subject.describe_inputs()]
-    return msgspec.convert(facts, tuple[InputFacts, ...])
+    return msgspec.convert(facts, tuple[InputSpec, ...])
 
 
 def integration_of(workflow: Any, subject: dict[str, Any], **options: Any) -> str:
@@ -461,7 +461,7 @@ def test_the_recipe_of_a_file_loads_nested_inputs(here: pathlib.Path) -> None:
     )
     torch.export.save(program, here / "net.pt2")
     question = builders.question(model=ExportedModel(name=str(here / "net.pt2")), dtype="own")
-    inputs = [InputFacts(name="", shape=(8,), dtype="float32", nested=True)] * 2
+    inputs = [InputSpec(name="", shape=(8,), dtype="float32", nested=True)] * 2
     lines = ["import torch", *loading_lines(question, 5, inputs)]
     made: dict[str, Any] = {}
     exec("\n".join(lines), made)

@@ -37,7 +37,7 @@ from advisor.report.text_report import measured_line
 from advisor.store.store import Store
 from advisor.tui.answer_panes import render_pane
 from probes.events import NewShapeResult
-from probes.facts import InputFacts
+from probes.facts import InputSpec
 from probes.shape import Shape
 
 ANSWER = built_answers.answer()
@@ -224,10 +224,10 @@ def test_images_and_example_inputs_have_no_tokens(model: Model, unit: Any, expec
     assert ("input tokens" in dict(setup_facts(answer))["model"]) == expected
 
 
-IMAGE = InputFacts(name="pixel_values", shape=(3, 224, 224), dtype="float32")
-TOKEN = InputFacts(name="", shape=(1,), dtype="int64")
-SCALE = InputFacts(name="scale", shape=(), dtype="float32")
-FLAG = InputFacts(name="flag", shape=(), dtype="bool", batched=False)
+IMAGE = InputSpec(name="pixel_values", shape=(3, 224, 224), dtype="float32")
+TOKEN = InputSpec(name="", shape=(1,), dtype="int64")
+SCALE = InputSpec(name="scale", shape=(), dtype="float32")
+FLAG = InputSpec(name="flag", shape=(), dtype="bool", batched=False)
 PIXELS = "pixel_values float32 [batch, 3, 224, 224]"
 
 
@@ -242,7 +242,7 @@ PIXELS = "pixel_values float32 [batch, 3, 224, 224]"
     ],
 )
 def test_the_shapes_of_inputs_without_tokens_are_named(
-    inputs: tuple[InputFacts, ...], shapes: str, home: pathlib.Path
+    inputs: tuple[InputSpec, ...], shapes: str, home: pathlib.Path
 ) -> None:
     facts = builders.recipe_facts(inputs=inputs)
     baseline = builders.BASELINE

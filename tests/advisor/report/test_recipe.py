@@ -29,7 +29,7 @@ from advisor.report.answer_lines import caveats
 from advisor.report.found_recipe import FoundRecipe, pin
 from advisor.report.recipe_text import render_server
 from probes.events import Imported
-from probes.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
+from probes.facts import EACH_CALL, InputSpec, InterpreterFacts, StartLines
 from probes.runtime.process import read_environment
 from probes.shape import Shape
 
@@ -325,7 +325,7 @@ def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -
     throughput = builders.replace(slow.throughput, value=2 * slow.throughput.value)
     fast = builders.replace(slow, shape=Shape(8), throughput=throughput)
     answer = with_measurement(answer, cells=(slow, fast))
-    inputs = (InputFacts(name="", shape=(4,), dtype="float32"),)
+    inputs = (InputSpec(name="", shape=(4,), dtype="float32"),)
     recipe = found(coupled_rows=coupled, inputs=inputs)
     script = server(answer, recipe)
     limits = [

@@ -26,9 +26,9 @@ from advisor.report import explanation, markdown, page, text_report
 from advisor.report.answer_lines import (
     UNFIT_NOTICE,
     code_lines,
-    confidence,
     cost_line,
     flip_lines,
+    lines_below_first,
     stop_notice,
 )
 from advisor.report.ranking import ranking_rows
@@ -150,7 +150,7 @@ def test_an_unfit_machine_gives_no_single_figure_anywhere(render: Callable[..., 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:
     made = built_answers.with_advice(built_answers.answer(), runner_up=None, margin=None)
     made = built_answers.with_results(made, noise_floor=None)
-    expect("text-unknown-noise", [each for each in confidence(made) if "Noise" in each])
+    expect("text-unknown-noise", [each for each in lines_below_first(made) if "Noise" in each])
 
 
 def test_a_flip_is_a_sentence(expect: Expect) -> None:
@@ -391,7 +391,7 @@ def test_texts_name_arms_by_their_titles() -> None:
     made = built_answers.with_advice(made, flips=(flip,))
     title = made.titles[runner_up]
     assert title != runner_up
-    assert title in "\n".join(confidence(made))
+    assert title in "\n".join(lines_below_first(made))
     (line,) = flip_lines(made)
     assert title in line
 
