@@ -134,13 +134,13 @@ def history(*, json: AsJson = False) -> None:
 
     def render() -> list[str]:
         rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
-        for kept in entries:
-            state = _describe_state(kept, store.state_of(kept))
-            question = [kept.run_id, _local_time(kept.created), kept.model, kept.device_name]
+        for entry in entries:
+            state = _describe_state(entry, store.state_of(entry))
+            question = [entry.run_id, _local_time(entry.created), entry.model, entry.device_name]
             answer, word = "", ""
-            if kept.answer is not None:
-                answer, word = kept.answer.arm or "no answer", kept.answer.decision_word or ""
-            rows.append([*question, state, answer, word, kept.note])
+            if entry.answer is not None:
+                answer, word = entry.answer.arm or "no answer", entry.answer.decision_word or ""
+            rows.append([*question, state, answer, word, entry.note])
         if entries or unreadable:
             return plain_table(rows)
         return ["No runs yet. p3-advisor --json starts one."]
@@ -156,11 +156,11 @@ def _local_time(created: str) -> str:
         return created
 
 
-def _describe_state(kept: HistoryEntry, state: RunStatus) -> str:
+def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:
     facts = (
-        state if state != "imported" else "finished" if kept.finished else "stopped",
-        kept.shortcoming(state),
-        "imported" if kept.imported else "",
+        state if state != "imported" else "finished" if entry.finished else "stopped",
+        entry.shortcoming(state),
+        "imported" if entry.imported else "",
     )
     return ", ".join(filter(None, facts))
 

@@ -260,27 +260,27 @@ def describe_change(name: str, answer: Answer) -> str:
     return f"the file says {was}; the present rules say {found}" if was != found else ""
 
 
-def read_summary(store: Store, kept: HistoryEntry) -> AnswerSummary:
+def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     """Return the answer of a stored run; it is decided once and then read from the store.
 
     A run without an answer, or that cannot be read, has an empty summary.
     """
-    if kept.answer is not None:
-        return kept.answer
-    run = Run(store.run_directory(kept.run_id))
+    if entry.answer is not None:
+        return entry.answer
+    run = Run(store.run_directory(entry.run_id))
     events_bytes = size_of_events(str(run.directory))
     try:
         summary = AnswerSummary.of(decide(run))
     except UserError as problem:
         return AnswerSummary(first_line=problem.what)
-    store.save_answer(kept, summary, events_bytes)
+    store.save_answer(entry, summary, events_bytes)
     return summary
 
 
 def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, AnswerSummary]:
-    return {kept.run_id: read_summary(store, kept) for kept in entries}
+    return {entry.run_id: read_summary(store, entry) for entry in entries}
 
 
 def with_answers(store: Store, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    answers = read_summaries(store, [kept for kept in entries if kept.finished])
-    return [msgspec.structs.replace(kept, answer=answers.get(kept.run_id)) for kept in entries]
+    answers = read_summaries(store, [entry for entry in entries if entry.finished])
+    return [msgspec.structs.replace(entry, answer=answers.get(entry.run_id)) for entry in entries]

@@ -76,8 +76,8 @@ class Store:
         A damaged run counts as measured, so that its error is reported.
         """
         for run_id in reversed(ids):
-            kept = self._entry(run_id)
-            if kept is None or kept.measured:
+            entry = self._entry(run_id)
+            if entry is None or entry.measured:
                 return [run_id]
         return ids[-1:]
 
@@ -108,7 +108,7 @@ class Store:
 
     def resumable_runs(self) -> Iterator[tuple[Run, RunState]]:
         """Yield the readable runs that can be resumed, with their states, newest first."""
-        for run, _ in self._readable(lambda kept: not (kept.finished or kept.imported)):
+        for run, _ in self._readable(lambda entry: not (entry.finished or entry.imported)):
             with contextlib.suppress(RunFileError):
                 yield run, run.state()
 
@@ -126,34 +126,34 @@ class Store:
         # `Path.is_dir` raises an error for a directory that is not readable.
         return not os.path.isdir(self._runs)  # noqa: PTH112 - see above
 
-    def state_of(self, kept: HistoryEntry) -> RunStatus:
-        run = Run(self.run_directory(kept.run_id))
-        if kept.imported:
+    def state_of(self, entry: HistoryEntry) -> RunStatus:
+        run = Run(self.run_directory(entry.run_id))
+        if entry.imported:
             return "imported"
         if run.is_active():
             return "paused" if run.control.is_paused() else "running"
-        return "finished" if kept.finished else "stopped"
+        return "finished" if entry.finished else "stopped"
 
     def history(self) -> list[HistoryEntry]:
         """Return the readable runs, newest first; read only those that changed since."""
         return [
-            msgspec.structs.replace(kept, note=Run(self._runs / run_id).note())
+            msgspec.structs.replace(entry, note=Run(self._runs / run_id).note())
             for run_id in reversed(self._ids())
-            if (kept := self._entry(run_id))
+            if (entry := self._entry(run_id))
         ]
 
     def unreadable_ids(self) -> list[str]:
-        readable = {kept.run_id for kept in self.history()}
+        readable = {entry.run_id for entry in self.history()}
         return [run_id for run_id in reversed(self._ids()) if run_id not in readable]
 
     def finished_runs(self, model: str = "") -> Iterator[tuple[Run, Header]]:
         """Return the readable finished runs of a model, or of all, newest first."""
-        return self._readable(lambda kept: kept.finished and model in {"", kept.model})
+        return self._readable(lambda entry: entry.finished and model in {"", entry.model})
 
     def _readable(self, is_wanted: Callable[[HistoryEntry], bool]) -> Iterator[tuple[Run, Header]]:
-        for kept in [] if self.is_empty() else self.history():
-            if is_wanted(kept):
-                run = Run(self.run_directory(kept.run_id))
+        for entry in [] if self.is_empty() else self.history():
+            if is_wanted(entry):
+                run = Run(self.run_directory(entry.run_id))
                 with contextlib.suppress(RunFileError):
                     yield run, run.header()
 
@@ -175,17 +175,17 @@ class Store:
         """Return the cached entry of a run, or read the run; None if it cannot be read."""
         directory = f"{self._runs}/{run_id}"
         size = size_of_events(directory)
-        kept = load_entry(directory, size)
-        if kept is None:
-            kept = self._read_entry(run_id)
-            if kept is not None:
-                save_entry(directory, size, kept)
-        return kept
+        entry = load_entry(directory, size)
+        if entry is None:
+            entry = self._read_entry(run_id)
+            if entry is not None:
+                save_entry(directory, size, entry)
+        return entry
 
-    def save_answer(self, kept: HistoryEntry, summary: AnswerSummary, events_bytes: int) -> None:
+    def save_answer(self, entry: HistoryEntry, summary: AnswerSummary, events_bytes: int) -> None:
         """Cache the answer of a run, decided from so many bytes of events, for the next list."""
-        answered = msgspec.structs.replace(kept, answer=summary, note="")
-        save_entry(f"{self._runs}/{kept.run_id}", events_bytes, answered)
+        answered = msgspec.structs.replace(entry, answer=summary, note="")
+        save_entry(f"{self._runs}/{entry.run_id}", events_bytes, answered)
 
     def _read_entry(self, run_id: str) -> HistoryEntry | None:
         run = Run(self.run_directory(run_id))

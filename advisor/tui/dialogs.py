@@ -105,9 +105,9 @@ def yes_or_no(
     return ChoiceDialog(question, replies, details)
 
 
-def delete_dialog(kept: HistoryEntry) -> ChoiceDialog[bool]:
-    facts = (kept.run_id, panels.model_name(kept.model), panels.printable(kept.device_name, 40))
-    details = f"{'   '.join(facts)}\n{panels.printable(kept.note, 200)}"
+def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
+    facts = (entry.run_id, panels.model_name(entry.model), panels.printable(entry.device_name, 40))
+    details = f"{'   '.join(facts)}\n{panels.printable(entry.note, 200)}"
     question = "Delete this run?  Its figures, logs and note cannot be recovered."
     return yes_or_no(question, "Delete it", "Keep it", details)
 

@@ -75,9 +75,9 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         item = self.item_at_cursor()
         parts = []
         if item is not None:
-            age = format_age(item.kept.created, self.app.context.now())
-            note = panels.printable(item.kept.note, 200)
-            parts = [f"Run {item.kept.run_id}", age, f"Note: {note}" if note else ""]
+            age = format_age(item.entry.created, self.app.context.now())
+            note = panels.printable(item.entry.note, 200)
+            parts = [f"Run {item.entry.run_id}", age, f"Note: {note}" if note else ""]
         self.query_one("#note", Static).update("   ".join(filter(None, parts)), layout=False)
         self.refresh_bindings()
 
@@ -101,8 +101,8 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         item = self.item_at_cursor()
         chosen = list(self._marked)
         if len(chosen) < PAIR and item is not None:
-            chosen.append(item.kept.run_id)
-        created = {item.kept.run_id: item.kept.created for item in self.items or ()}
+            chosen.append(item.entry.run_id)
+        created = {item.entry.run_id: item.entry.created for item in self.items or ()}
         chosen.sort(key=lambda run_id: created.get(run_id, ""))
         return chosen if len(set(chosen)) == PAIR else []
 
@@ -113,13 +113,13 @@ a run, d deletes it; p3-advisor note and delete do the same."""
 
         def write(note: str) -> str:
             with self.app.showing_errors():
-                self.app.context.store.find(item.kept.run_id).write_note(note)
+                self.app.context.store.find(item.entry.run_id).write_note(note)
             self.read_runs()
             return ""
 
-        lead = f"Note on run {item.kept.run_id}; an empty note is removed."
+        lead = f"Note on run {item.entry.run_id}; an empty note is removed."
         placeholder = "for example: before the driver was updated"
-        self.app.push_screen(LineDialog(lead, item.kept.note, write, placeholder))
+        self.app.push_screen(LineDialog(lead, item.entry.note, write, placeholder))
 
     def action_delete(self) -> None:
         item = self.item_at_cursor()
@@ -127,13 +127,13 @@ a run, d deletes it; p3-advisor note and delete do the same."""
             return
 
         def delete() -> None:
-            self._marked = [run_id for run_id in self._marked if run_id != item.kept.run_id]
+            self._marked = [run_id for run_id in self._marked if run_id != item.entry.run_id]
             try:
-                self.app.context.store.delete(item.kept.run_id)
+                self.app.context.store.delete(item.entry.run_id)
             finally:
                 self.read_runs()
 
-        self.app.confirm(delete_dialog(item.kept), delete)
+        self.app.confirm(delete_dialog(item.entry), delete)
 
     def action_new(self) -> None:
         self.app.action_new_question()

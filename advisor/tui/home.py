@@ -86,7 +86,7 @@ run under the cursor. H lists all stored runs."""
         if not tables:
             return
         self.query_one("#machine", Static).update(describe_machine(self.app.machine))
-        marks = {item.kept.run_id: MARKS[item.state] for item in self.items or ()}
+        marks = {item.entry.run_id: MARKS[item.state] for item in self.items or ()}
         new = {"mark": "+", "model": "New question", "answer": "measure a model"}
         rows = {NEW_ROW: new, **self.rows(marks)}
         for file, answer in list_examples().items():

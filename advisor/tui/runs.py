@@ -36,30 +36,30 @@ DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 
 
 class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
-    kept: HistoryEntry
+    entry: HistoryEntry
     state: RunStatus
 
 
 def list_items(store: Store, most_runs: int | None = None) -> list[StoredItem]:
     """Return the newest runs, newest first; create nothing in an empty store."""
     entries = [] if store.is_empty() else store.history()
-    return [StoredItem(kept=kept, state=store.state_of(kept)) for kept in entries[:most_runs]]
+    return [StoredItem(entry=entry, state=store.state_of(entry)) for entry in entries[:most_runs]]
 
 
 def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime) -> dict[str, str]:
     """Return the cells of a run; without a summary, the state stands for its answer."""
-    kept = item.kept
+    entry = item.entry
     cells = {
-        "model": panels.model_name(kept.model),
-        "answer": kept.shortcoming(item.state) or item.state,
-        "device": kept.device_name,
+        "model": panels.model_name(entry.model),
+        "answer": entry.shortcoming(item.state) or item.state,
+        "device": entry.device_name,
         "state": item.state,
-        "age": format_age(kept.created, now),
-        "id": kept.run_id,
-        "note": kept.note,
+        "age": format_age(entry.created, now),
+        "id": entry.run_id,
+        "note": entry.note,
     }
-    if summary is not None and (kept.finished or summary.arm):
-        cells["answer"] = f"{describe_winner(summary)}{'' if kept.finished else STOPPED_MARK}"
+    if summary is not None and (entry.finished or summary.arm):
+        cells["answer"] = f"{describe_winner(summary)}{'' if entry.finished else STOPPED_MARK}"
         speed = format_speedup(summary.speedup) if summary.fit else MISSING
         cells["speed"] = speed if summary.arm else ""
         cells["trust"] = summary.trust or ""
@@ -114,11 +114,11 @@ class RunsScreen(AdvisorScreen):
         self.items = items
         self.refresh_bindings()
         self.draw()
-        ended = {item.kept.run_id: item.kept for item in items if item.state not in GOING_ON}
+        ended = {item.entry.run_id: item.entry for item in items if item.state not in GOING_ON}
         # A run that was resumed will have another answer.
         self._summaries = {name: each for name, each in self._summaries.items() if name in ended}
-        unknown = [kept for name, kept in ended.items() if name not in self._summaries]
-        if any(kept.finished or kept.measured for kept in unknown):
+        unknown = [entry for name, entry in ended.items() if name not in self._summaries]
+        if any(entry.finished or entry.measured for entry in unknown):
             store = self.app.context.store
 
             def read() -> dict[str, AnswerSummary]:
@@ -136,14 +136,14 @@ class RunsScreen(AdvisorScreen):
         """Return the cells of each run by its id; `marks` are by id."""
         now, rows = self.app.context.now(), {}
         for item in (self.items or ())[:MOST_RUNS]:
-            run_id = item.kept.run_id
+            run_id = item.entry.run_id
             cells = list_cells(item, self._summaries.get(run_id), now)
             rows[run_id] = {"mark": marks.get(run_id, ""), **cells}
         return rows
 
     def item_at_cursor(self) -> StoredItem | None:
         run_id = self.query_one(Table).key_at_cursor()
-        return next((item for item in self.items or () if item.kept.run_id == run_id), None)
+        return next((item for item in self.items or () if item.entry.run_id == run_id), None)
 
     def refusal_of(self, action: str) -> str:
         item = self.item_at_cursor() if action == "resume" else None

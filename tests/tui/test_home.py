@@ -94,7 +94,7 @@ def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
 
 def test_a_speed_of_a_busy_machine_is_not_shown_as_a_fact(sample_run: Run) -> None:
     entry = Store(sample_run.directory.parents[1]).history()[0]
-    item, now = StoredItem(kept=entry, state="finished"), dt.datetime.now(dt.timezone.utc)
+    item, now = StoredItem(entry=entry, state="finished"), dt.datetime.now(dt.timezone.utc)
     summary = AnswerSummary(
         arm="quick", decision_word="LIKELY", speedup=Interval(value=9.0, low=1.0, high=81.0)
     )
