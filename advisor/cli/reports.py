@@ -182,8 +182,8 @@ def recipe(
     answer = (
         answer_files.decide(stored) if stored else answer_files.open_answer(run, make_context())
     )
-    entry, found = found_recipe.choose_recipe(answer, stored, _choose_arm(arm, workflow))
-    text = styles[style](answer, entry, found)
+    ranked, found = found_recipe.choose_recipe(answer, stored, _choose_arm(arm, workflow))
+    text = styles[style](answer, ranked, found)
     name = pathlib.Path(output).name
     if recipe_text.shadows_import(name, text, found):
         raise OutputFileError(

@@ -312,17 +312,17 @@ def machine_unfit(
     places = {"seems to lead by score": leader, "seems the fastest": fastest}
     if leader.arm == fastest.arm:
         places = {"seems to lead by score and speed": leader}
-    known = [_name_leader(entry, place, results.baseline) for place, entry in places.items()]
+    known = [_name_leader(ranked, place, results.baseline) for place, ranked in places.items()]
     so_far = f"; so far {join_names([each for each in known if each])}" if any(known) else ""
     return MachineUnfitError(f"{reason}, so the measured speeds do not decide{so_far}", next_step)
 
 
-def _name_leader(entry: RankedArm, place: str, baseline: str) -> str:
+def _name_leader(ranked: RankedArm, place: str, baseline: str) -> str:
     """Return in what an arm leads; empty where its speed is not known, and for the baseline."""
-    if entry.arm == baseline or is_unknown(entry.speedup):
+    if ranked.arm == baseline or is_unknown(ranked.speedup):
         return ""
-    speedup = write_speedup(entry.speedup, unfit=True, in_words=True)
-    return f"{entry.scored.title} {place} (speed-up {speedup})"
+    speedup = write_speedup(ranked.speedup, unfit=True, in_words=True)
+    return f"{ranked.scored.title} {place} (speed-up {speedup})"
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:

@@ -179,7 +179,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return {each.arm: each for each in (serving.arms if serving else ())}
 
     @property
-    def ranked(self) -> tuple[RankedArm, ...]:
+    def ranking(self) -> tuple[RankedArm, ...]:
         """The arms with a score, best first; without those whose figures a file lacks."""
         measurements = self.measurements
         return tuple(
@@ -190,7 +190,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def advised(self) -> RankedArm | None:
         """The recommended arm; None without a recommendation, or where a file lacks its score."""
         advice = self.recommendation
-        return next((each for each in self.ranked if advice and each.arm == advice.arm), None)
+        return next((each for each in self.ranking if advice and each.arm == advice.arm), None)
 
     @property
     def baseline(self) -> Measurement | None:

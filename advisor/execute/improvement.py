@@ -130,11 +130,11 @@ def _find_precisions(
     arms = [each for each in _by_speed(answer) if each.scored.workflow in rules.workflows]
     if not arms or not is_float32(answer, state):
         return []
-    entry = answer.advised if answer.advised in arms else arms[0]
+    ranked = answer.advised if answer.advised in arms else arms[0]
     gpu, flags = answer.machine.find_gpu(answer.question.gpu), detect_cpu_flags()
     capability = float(gpu.compute_capability) if gpu else 0.0
     return [
-        (entry.arm, Variant(name=name, title=each.title, lines=each.lines.strip()))
+        (ranked.arm, Variant(name=name, title=each.title, lines=each.lines.strip()))
         for name, each in rules.precision.items()
         if capability >= each.compute_capability or (not gpu and flags & each.cpu_flags)
     ]
@@ -142,9 +142,9 @@ def _find_precisions(
 
 def find_breaks(answer: Answer) -> tuple[str, dict[str, BreakCause | None]]:
     """Return the fastest arm whose graph breaks, and the causes by place and Dynamo's reason."""
-    for entry in _by_speed(answer):
-        if breaks := entry.measured.facts.get("graph_breaks"):
-            return entry.arm, explain_breaks(breaks)
+    for ranked in _by_speed(answer):
+        if breaks := ranked.measured.facts.get("graph_breaks"):
+            return ranked.arm, explain_breaks(breaks)
     return "", {}
 
 
@@ -162,7 +162,7 @@ def lines_against(reasons: Iterable[str], known: str = "") -> str:
 
 
 def _by_speed(answer: Answer) -> list[RankedArm]:
-    native = [each for each in answer.ranked if each.scored.weight_format is None]
+    native = [each for each in answer.ranking if each.scored.weight_format is None]
     return sorted(native, key=lambda each: -each.speedup.value)
 
 

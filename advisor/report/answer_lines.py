@@ -110,8 +110,8 @@ def short_answer_lines(
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     tells_caches = has_next_step and "CACHE" in "".join(next_steps(answer)[:1])
     caches = " (how: show --full)" if has_details and not tells_caches else ""
-    entry = answer.advised
-    cost = entry and f"Cost: {cost_line(answer, entry, caches, has_details=has_details)}. "
+    ranked = answer.advised
+    cost = ranked and f"Cost: {cost_line(answer, ranked, caches, has_details=has_details)}. "
     # The certainty has more of what speaks against such an answer.
     is_doubted = advice.decision.word in {"LIKELY", "OPEN"}
     told = find_unfitness(answer.results) if is_doubted else []
@@ -134,15 +134,15 @@ def short_answer_lines(
 
 def _graph_breaks(answer: Answer) -> list[str]:
     advised = answer.advised
-    for entry in [*([advised] if advised else []), *answer.ranked]:
-        found = entry.measured.facts.get("graph_breaks")
+    for ranked in [*([advised] if advised else []), *answer.ranking]:
+        found = ranked.measured.facts.get("graph_breaks")
         # A file from another machine could have anything here.
         if found and isinstance(found, dict):
             reason = text.shorten_text(next(iter(found)))
             left = len(found) - 1
             more = f"; {text.write_count(left, 'more break')}" if left else ""
-            first = f"The graph of {entry.scored.title} breaks at {reason}{more}"
-            is_tried = any(each.name == AGAINST_BREAKS for each in entry.measured.variants)
+            first = f"The graph of {ranked.scored.title} breaks at {reason}{more}"
+            is_tried = any(each.name == AGAINST_BREAKS for each in ranked.measured.variants)
             return [f"{first}{'' if is_tried else '; p3-advisor improve tries what mends it'}."]
     return []
 
@@ -232,14 +232,14 @@ EAGER_COST = "no build and no change of the code"
 
 
 def cost_line(
-    answer: Answer, entry: RankedArm, caches: str = "", *, has_details: bool = True
+    answer: Answer, ranked: RankedArm, caches: str = "", *, has_details: bool = True
 ) -> str:
     """Return what an arm costs its user, next to the baseline.
 
     Other baselines than eager PyTorch cost something, too: a server is started, an ONNX file is
     loaded. `caches` says how a build from caches is had. Without details the shapes are not named.
     """
-    scored, measured = entry
+    scored, measured = ranked
     if scored.arm == EAGER:
         return EAGER_COST
     # The lines of an export write their file each time, while a warm build has found it.
@@ -254,7 +254,7 @@ def cost_line(
         fixed = f"takes one shape only{built if has_details else ''}"
     parts = [
         change,
-        *([fixed] if is_fixed(entry) else []),
+        *([fixed] if is_fixed(ranked) else []),
         build,
         *_memory(measured, answer.baseline),
     ]
@@ -265,9 +265,9 @@ def cost_line(
     return "; ".join(parts)
 
 
-def is_fixed(entry: RankedArm) -> bool:
+def is_fixed(ranked: RankedArm) -> bool:
     """Return whether the arm refuses other shapes than it was built for."""
-    flexibility = entry.scored.ratings["input_flexibility"]
+    flexibility = ranked.scored.ratings["input_flexibility"]
     return (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
 
 

@@ -58,18 +58,18 @@ def find_arms(
     Raise `UnknownWorkflowError` if there is none.
     """
     wanted = name or (answer.recommendation.arm if answer.recommendation else "")
-    arms: list[RankedArm | UnmeasuredArm] = [*answer.ranked, *answer.unmeasured]
+    arms: list[RankedArm | UnmeasuredArm] = [*answer.ranking, *answer.unmeasured]
     if found := _named(arms, wanted):
         return found
     called = spell_out(ArmName.parse(wanted), workflows)
-    found = [entry for each in called for entry in _named(arms, str(each))]
+    found = [ranked for each in called for ranked in _named(arms, str(each))]
     if not found:
         problem = (
             f"the run has no workflow {wanted!r}"
             if wanted
             else "the run has no recommendation, so name a workflow: explain RUN WORKFLOW"
         )
-        known = [each.arm for each in answer.ranked or arms]
+        known = [each.arm for each in answer.ranking or arms]
         named = {arm: f"{arm} ({title})" for arm, title in answer.titles.items()}
         shown = {**titles_by_spelling(workflows.values()), **named}
         raise UnknownWorkflowError(problem, choose_among(wanted, known, shown))
@@ -84,17 +84,17 @@ def _named(
 
 
 def explain_arm(
-    answer: Answer, entry: RankedArm, criteria: Sequence[str], known: Mapping[str, Workflow]
+    answer: Answer, ranked: RankedArm, criteria: Sequence[str], known: Mapping[str, Workflow]
 ) -> list[str]:
-    scored, measured = entry
+    scored, measured = ranked
     name = f"{scored.title}, arm {scored.arm}"
     lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LETTER_LEGEND]
     if "performance" in criteria:
-        lines += _measured_lines(answer, entry, known.get(entry.workflow))
+        lines += _measured_lines(answer, ranked, known.get(ranked.workflow))
     for name in criteria:
         rating = scored.ratings[name]
-        figure = write_fact(answer, entry, rating)
-        lines += _criterion_lines(name, rating, figure, has_range=is_range(answer, entry, rating))
+        figure = write_fact(answer, ranked, rating)
+        lines += _criterion_lines(name, rating, figure, has_range=is_range(answer, ranked, rating))
         if name == "input_flexibility":
             lines += [
                 f"    {shortcomings.describe_new_shape(each)}"
@@ -116,8 +116,8 @@ def explain_arm(
     return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 
 
-def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None) -> list[str]:
-    unfit, measured = is_unfit(answer.results), entry.measured
+def _measured_lines(answer: Answer, ranked: RankedArm, workflow: Workflow | None) -> list[str]:
+    unfit, measured = is_unfit(answer.results), ranked.measured
     lines = ["  measured (95 % intervals in brackets)"]
     for cell in measured.cells:
         speedup = _write_speedup(answer, cell.speedup)
@@ -134,11 +134,11 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
     what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
     lines.append(f"    {what}: {speedup}")
     in_table = ", ".join(
-        f"{column.head} {column.write(entry)}"
+        f"{column.head} {column.write(ranked)}"
         for column in ranking_columns(answer, has_latency=True)
         if column.name not in {"rank", "arm", "score", *CRITERIA}
     )
-    lines += [f"    in the table: {in_table}", f"    cost: {cost_line(answer, entry)}"]
+    lines += [f"    in the table: {in_table}", f"    cost: {cost_line(answer, ranked)}"]
     lines += [
         f"    outputs at {describe_shapes(answer, [checked.shape])}: {accuracy_line(checked)}"
         for checked in measured.correctness

@@ -160,9 +160,9 @@ COLUMNS = tuple(figure.name for figure in FIGURES)
 
 def rows(answer: Answer) -> Iterator[dict[str, Value]]:
     """Yield a row for each arm and shape, and one for each arm without figures at shapes."""
-    for entry in answer.ranked:
-        for cell in entry.cells or (None,):
-            yield _row(ListedArm(answer, entry), entry.scored, entry.measured, cell)
+    for ranked in answer.ranking:
+        for cell in ranked.cells or (None,):
+            yield _row(ListedArm(answer, ranked), ranked.scored, ranked.measured, cell)
     for each in answer.unmeasured:
         yield _row(ListedArm(answer, each), None, None, None)
 

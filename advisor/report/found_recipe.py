@@ -41,23 +41,23 @@ def choose_recipe(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm
     """
     catalogue = run.header().catalogue if run else read_shipped()
     has_choice = bool(name) or answer.recommendation is not None
-    for entry in find_arms(answer, name, catalogue.by_id) if has_choice else ():
-        if not isinstance(entry, RankedArm):
+    for ranked in find_arms(answer, name, catalogue.by_id) if has_choice else ():
+        if not isinstance(ranked, RankedArm):
             continue
-        served = answer.served.get(entry.arm)
+        served = answer.served.get(ranked.arm)
         lines = FoundRecipe(
             allowances={},
-            integration=entry.measured.integration,
+            integration=ranked.measured.integration,
             serving_command=served.command if served else None,
         )
-        found = find_recipe(run, entry.arm) if run else lines
+        found = find_recipe(run, ranked.arm) if run else lines
         if found is not None and (run or found.integration or found.serving_command):
-            return entry, found
+            return ranked, found
     raise _no_recipe(answer, name)
 
 
 def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
-    available = [each.arm for each in answer.ranked if each.measured.integration]
+    available = [each.arm for each in answer.ranking if each.measured.integration]
     problem = answer.problem
     what = f"no recipe is stored for {name or 'the recommended workflow'}"
     next_step = "measure it with this version"

@@ -188,7 +188,7 @@ def text_rows(answer: Answer) -> list[list[str]]:
 
 
 def _generated(answer: Answer) -> Iterator[Generated]:
-    for _, measured in answer.ranked:
+    for _, measured in answer.ranking:
         for cell in measured.cells:
             if cell.generation is not None:
                 yield measured, cell, cell.generation

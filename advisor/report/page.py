@@ -40,12 +40,12 @@ SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 def render(answer: Answer, script: str | None = None) -> str:
     """`script` is the snippet of the recommended arm."""
-    ranked, unranked = answer.ranked, answer.unmeasured
-    shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
+    ranking, unranked = answer.ranking, answer.unmeasured
+    shapes = [cell.shape for cell in ranking[0].cells] if ranking else []
     columns = ranking_columns(answer, has_intervals=True)
-    drawn, tables = pictures.draw(answer, ranked, shapes), parts.tables(answer)
+    drawn, tables = pictures.draw(answer, ranking, shapes), parts.tables(answer)
     style, code = package_file("report.css"), package_file("report.js")
-    units = {cell.throughput.unit for each in ranked for cell in each.cells}
+    units = {cell.throughput.unit for each in ranking for cell in each.cells}
     return _template().render(
         answer=answer,
         advice=answer.recommendation,
@@ -54,10 +54,10 @@ def render(answer: Answer, script: str | None = None) -> str:
         policy=security_policy(style, code),
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
-        ranking_data=Markup(_ranking_data(answer, ranked)),  # noqa: S704 - escaped JSON
+        ranking_data=Markup(_ranking_data(answer, ranking)),  # noqa: S704 - escaped JSON
         tables=tables,
         sections={section.name: section.lines for section in parts.sections(answer)},
-        ranked=ranked,
+        ranking=ranking,
         new_shapes=shortcomings.new_shapes_by_arm(answer),
         unranked=unranked,
         shapes=shapes,
@@ -83,19 +83,19 @@ def _contents(
     answer: Answer, tables: Sequence[ReportTable], drawn: Pictures, script: str | None
 ) -> list[tuple[str, str]]:
     """Return the ids of the page's sections with their titles."""
-    ranked = answer.ranked
-    has_figures = bool(ranked and ranked[0].cells)
+    ranking = answer.ranking
+    has_figures = bool(ranking and ranking[0].cells)
     has_accuracy = bool(drawn.accuracy) or any(each.name == "accuracy" for each in tables)
     sections = [
         ("why", "Why", answer.recommendation is not None),
-        ("comparison", "Comparison", bool(ranked)),
-        ("weights", "What would change it", bool(ranked)),
+        ("comparison", "Comparison", bool(ranking)),
+        ("weights", "What would change it", bool(ranking)),
         ("speed", "Speed", has_figures),
         ("build", "Build", has_figures),
         ("accuracy", "Accuracy", has_figures and has_accuracy),
         ("limits", "Limits and memory", has_figures),
         ("platforms", "Platforms", answer.results.portability is not None),
-        ("evidence", "Evidence", bool(ranked)),
+        ("evidence", "Evidence", bool(ranking)),
         ("unranked", "Not measured", bool(answer.unmeasured)),
         ("method", "Method", True),
         ("recipe", "Recipe", bool(script)),
@@ -103,7 +103,7 @@ def _contents(
     return [(name, title) for name, title, is_present in sections if is_present]
 
 
-def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:
+def _ranking_data(answer: Answer, ranking: Sequence[RankedArm]) -> str:
     """Return what the page's script ranks, as JSON that is safe inside a script element."""
     arms = [
         {
@@ -115,7 +115,7 @@ def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:
             "barred": bool(each.scored.failures),
             "unproven": each.scored.unproven,
         }
-        for each in ranked
+        for each in ranking
     ]
     weights = {name: getattr(answer.question.priorities, name) for name in CRITERIA}
     text = json.dumps(

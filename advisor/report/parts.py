@@ -214,10 +214,10 @@ ACCURACY_LEGEND = (
 )
 
 
-def arms_on_front(ranked: Sequence[RankedArm]) -> set[str]:
+def arms_on_front(ranking: Sequence[RankedArm]) -> set[str]:
     """Return the arms that no other arm dominates in speed, exactness and size."""
     costs = {}
-    for each in ranked:
+    for each in ranking:
         error, size = worst_error(each.measured.correctness), each.measured.weight_bytes
         figures = (-each.scored.speedup, error, size)
         costs[each.arm] = [math.inf if one is None else float(one) for one in figures]
@@ -231,15 +231,15 @@ def arms_on_front(ranked: Sequence[RankedArm]) -> set[str]:
 
 def _accuracy_table(answer: Answer) -> list[ReportTable]:
     """Return the table with the losses along a text; none without a quantised arm or a metric."""
-    ranked, unfit = answer.ranked, is_unfit(answer.results)
-    losses = [measured.trained_loss for _, measured in ranked]
+    ranking, unfit = answer.ranking, is_unfit(answer.results)
+    losses = [measured.trained_loss for _, measured in ranking]
     is_metric_known = any(loss is not None and loss.metric is not None for loss in losses)
-    if not (is_metric_known or any(scored.weight_format for scored, _ in ranked)):
+    if not (is_metric_known or any(scored.weight_format for scored, _ in ranking)):
         return []
     sizes = [
-        measured.weight_bytes or 0 for scored, measured in ranked if scored.weight_format is None
+        measured.weight_bytes or 0 for scored, measured in ranking if scored.weight_format is None
     ]
-    native, front = max(sizes, default=0), arms_on_front(ranked)
+    native, front = max(sizes, default=0), arms_on_front(ranking)
     columns: list[Column[RankedArm]] = [
         ("arm", lambda each: each.arm),
         ("weights", lambda each: each.scored.weight_format or "native"),
@@ -255,12 +255,12 @@ def _accuracy_table(answer: Answer) -> list[ReportTable]:
         ACCURACY_LEGEND,
         *(
             line
-            for scored, measured in ranked
+            for scored, measured in ranking
             if measured.trained_loss is not None
             for line in _loss(scored.arm, measured.trained_loss)
         ),
     )
-    return [ReportTable("accuracy", ACCURACY_TITLE, table_rows(columns, ranked), notes, {0, 1})]
+    return [ReportTable("accuracy", ACCURACY_TITLE, table_rows(columns, ranking), notes, {0, 1})]
 
 
 def _write_error(measured: Measurement) -> str:

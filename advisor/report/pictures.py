@@ -42,28 +42,30 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     cascade: svg.Picture | None
 
 
-def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -> Pictures:
-    marks, results, advice = svg.marks_of(answer, ranked), answer.results, answer.recommendation
+def draw(answer: Answer, ranking: Sequence[RankedArm], shapes: Sequence[Shape]) -> Pictures:
+    marks, results, advice = svg.marks_of(answer, ranking), answer.results, answer.recommendation
     question, unfit = answer.question, is_unfit(results)
     rules = read_shipped().accuracy.with_tolerance(question.accuracy)
     noise_floors = {each.shape: each.noise_floor for each in results.races}
     return Pictures(
-        speedups=(() if unfit else speedup_curves(ranked, shapes, noise_floors, marks))
+        speedups=(() if unfit else speedup_curves(ranking, shapes, noise_floors, marks))
         or tuple(
-            speedup_rows(ranked, shape, noise_floors.get(shape), marks, unfit=unfit)
+            speedup_rows(ranking, shape, noise_floors.get(shape), marks, unfit=unfit)
             for shape in shapes
         ),
         # These have no intervals.
-        build_cost=None if unfit else _build_cost_chart(ranked, marks),
-        accuracy=None if unfit else _accuracy_chart(ranked, marks, rules.close["tolerance"]),
-        weight_map=weight_map(ranked, question.priorities, advice.simplex if advice else {}, marks),
+        build_cost=None if unfit else _build_cost_chart(ranking, marks),
+        accuracy=None if unfit else _accuracy_chart(ranking, marks, rules.close["tolerance"]),
+        weight_map=weight_map(
+            ranking, question.priorities, advice.simplex if advice else {}, marks
+        ),
         cascade=cascade_chart(results.portability.applications if results.portability else ()),
     )
 
 
 def _scatter(
     title: str,
-    ranked: Sequence[RankedArm],
+    ranking: Sequence[RankedArm],
     marks: Mapping[str, svg.Mark],
     places: Mapping[str, tuple[float, str]],
     across: Axis,
@@ -71,32 +73,32 @@ def _scatter(
 ) -> svg.Picture | None:
     """Return the speed-up over a figure of each arm in `places`, with its text, or None."""
     series = []
-    for entry in ranked:
-        if entry.arm in places:
-            x, note = places[entry.arm]
-            title_of_point = f"{entry.arm}: {format_interval(entry.speedup)}, {note}"
-            point = Point(x, entry.speedup.value, title=title_of_point)
-            series.append(Series(marks[entry.arm], (point,)))
+    for ranked in ranking:
+        if ranked.arm in places:
+            x, note = places[ranked.arm]
+            title_of_point = f"{ranked.arm}: {format_interval(ranked.speedup)}, {note}"
+            point = Point(x, ranked.speedup.value, title=title_of_point)
+            series.append(Series(marks[ranked.arm], (point,)))
     return plot(title, series, across, SPEED, guides) if series else None
 
 
 def _build_cost_chart(
-    ranked: Sequence[RankedArm], marks: Mapping[str, svg.Mark]
+    ranking: Sequence[RankedArm], marks: Mapping[str, svg.Mark]
 ) -> svg.Picture | None:
-    builds = {entry.arm: entry.measured.build_seconds.cold for entry in ranked}
+    builds = {ranked.arm: ranked.measured.build_seconds.cold for ranked in ranking}
     places = {
         arm: (max(seconds, SHORTEST_BUILD_SECONDS), f"built in {format_seconds(seconds)} s")
         for arm, seconds in builds.items()
     }
     title = "Speed against the cost of the build"
-    return _scatter(title, ranked, marks, places, Axis("seconds of the cold build"))
+    return _scatter(title, ranking, marks, places, Axis("seconds of the cold build"))
 
 
 def _accuracy_chart(
-    ranked: Sequence[RankedArm], marks: Mapping[str, svg.Mark], allowed: float
+    ranking: Sequence[RankedArm], marks: Mapping[str, svg.Mark], allowed: float
 ) -> svg.Picture | None:
     """Return None where all arms are exact; `allowed` is the largest error of any other."""
-    checks = {entry.arm: entry.measured.correctness for entry in ranked}
+    checks = {ranked.arm: ranked.measured.correctness for ranked in ranking}
     known = {arm: worst_error(checked) for arm, checked in checks.items()}
     errors = {arm: error for arm, error in known.items() if error is not None}
     positive = [error for error in errors.values() if error > 0]
@@ -107,13 +109,13 @@ def _accuracy_chart(
     places = {
         arm: (max(error, least), f"error {format_error(error)}") for arm, error in errors.items()
     }
-    heights = [entry.speedup.value for entry in ranked if entry.arm in errors]
+    heights = [ranked.speedup.value for ranked in ranking if ranked.arm in errors]
     limit = Guide("limit", ((allowed, max(heights)), (allowed, min(heights))), "allowed")
     is_near = allowed / max(positive) <= NEAR_LIMIT
     below = "; outputs without an error on the left" if len(positive) < len(errors) else ""
     across = Axis(f"largest relative error, or divergence of text{below}")
     title = "Speed against the error of the outputs"
-    return _scatter(title, ranked, marks, places, across, [limit] if is_near else [])
+    return _scatter(title, ranking, marks, places, across, [limit] if is_near else [])
 
 
 def cascade_chart(applications: Sequence[ApplicationPortability]) -> svg.Picture | None:
@@ -155,7 +157,7 @@ WHOLE = 100.0
 
 
 def weight_map(
-    ranked: Sequence[RankedArm],
+    ranking: Sequence[RankedArm],
     priorities: Priorities,
     shares: Mapping[str, float],
     marks: Mapping[str, svg.Mark],
@@ -163,7 +165,7 @@ def weight_map(
     """`shares` are those of the regions in which each arm leads; None without them."""
     if not shares:
         return None
-    viable = [entry.scored for entry in ranked if entry.arm in shares]
+    viable = [ranked.scored for ranked in ranking if ranked.arm in shares]
     regions = {
         arm: [_pixels((x, y, 1 - x - y)) for x, y in ((float(x), float(y)) for x, y in corners)]
         for arm, corners in leading_regions(viable, priorities).items()

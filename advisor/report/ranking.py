@@ -102,7 +102,7 @@ def ranking_columns(
 def _call_columns(answer: Answer) -> list[RankingColumn]:
     unit = speed_unit(answer)
     figure, term = ("throughput",) * 2 if unit == "tok/s" else ("seconds_median", "call time")
-    shapes = [cell.shape for cell in answer.ranked[0].cells] if answer.ranked else []
+    shapes = [cell.shape for cell in answer.ranking[0].cells] if answer.ranking else []
     if len(shapes) > MOST_SHAPES and shapes[0].tokens:
         return []
     return [
@@ -161,48 +161,48 @@ def _latency_columns() -> list[RankingColumn]:
     ]
 
 
-def _write_latency(figure: str, entry: RankedArm) -> str:
-    generated = entry.cells[0].generation if entry.cells else None
+def _write_latency(figure: str, ranked: RankedArm) -> str:
+    generated = ranked.cells[0].generation if ranked.cells else None
     return format_milliseconds(getattr(generated, figure, None), digits=3)
 
 
-def _write_figure(figure: ArmFigure, entry: RankedArm) -> str:
-    value = figure.get(entry.measured)
+def _write_figure(figure: ArmFigure, ranked: RankedArm) -> str:
+    value = figure.get(ranked.measured)
     if figure.dimension == "bytes":
         return format_mebibytes(value)
     return format_seconds(value) if figure.dimension == "seconds" else format_number(value)
 
 
-def _letter(criterion: str, entry: RankedArm) -> str:
-    return LETTERS[entry.scored.ratings[criterion].tier]
+def _letter(criterion: str, ranked: RankedArm) -> str:
+    return LETTERS[ranked.scored.ratings[criterion].tier]
 
 
 def speed_unit(answer: Answer) -> str:
-    ranked = answer.ranked
-    return "tok/s" if ranked and any(cell.generation for cell in ranked[0].cells) else "ms"
+    ranking = answer.ranking
+    return "tok/s" if ranking and any(cell.generation for cell in ranking[0].cells) else "ms"
 
 
 def ranking_rows(answer: Answer, *, has_intervals: bool) -> list[list[str]]:
     """Return the head and a row for each arm with a score, best first; nothing without one."""
     columns = ranking_columns(answer, has_intervals=has_intervals)
-    return table_rows([(column.head, column.write) for column in columns], answer.ranked)
+    return table_rows([(column.head, column.write) for column in columns], answer.ranking)
 
 
-def _rank(answer: Answer, entry: RankedArm) -> str:
+def _rank(answer: Answer, ranked: RankedArm) -> str:
     """Mark an arm that a constraint excludes by `!`; figures of an unfit machine give no rank."""
     if answer.has_unfit_problem:
         return MISSING
-    return f"{entry.scored.rank}{'!' if entry.scored.failures else ''}"
+    return f"{ranked.scored.rank}{'!' if ranked.scored.failures else ''}"
 
 
-def _call(answer: Answer, shape: Shape, entry: RankedArm) -> str:
+def _call(answer: Answer, shape: Shape, ranked: RankedArm) -> str:
     """Return the tokens per second of generated text, or the milliseconds of a call.
 
     Both follow from the baseline's and the speed-up. Documents of runs have times, too, of which
     those of early runs are of other rounds than the speed-up.
     """
     cells = {each.shape: each for each in (answer.baseline.cells if answer.baseline else ())}
-    cell = next((each for each in entry.cells if each.shape == shape), None)
+    cell = next((each for each in ranked.cells if each.shape == shape), None)
     if cell is None or shape not in cells:
         return MISSING
     baseline, speedup = cells[shape], cell.speedup.value
@@ -211,12 +211,12 @@ def _call(answer: Answer, shape: Shape, entry: RankedArm) -> str:
     return format_milliseconds(baseline.seconds.median / speedup)
 
 
-def is_range(answer: Answer, entry: RankedArm, rating: Rating) -> bool:
+def is_range(answer: Answer, ranked: RankedArm, rating: Rating) -> bool:
     """Return whether a grade is that of a speed-up of which only a range is known."""
-    return rating.fact == "speedup" and (entry.speedup.is_range() or is_unfit(answer.results))
+    return rating.fact == "speedup" and (ranked.speedup.is_range() or is_unfit(answer.results))
 
 
-def write_fact(answer: Answer, entry: RankedArm, rating: Rating) -> str:
-    if is_range(answer, entry, rating):
-        return write_speedup(entry.speedup, unfit=True, in_words=True)
+def write_fact(answer: Answer, ranked: RankedArm, rating: Rating) -> str:
+    if is_range(answer, ranked, rating):
+        return write_speedup(ranked.speedup, unfit=True, in_words=True)
     return format_fact(rating.value)

@@ -25,24 +25,24 @@ from advisor.store.runs import Run
 from probes.shape import Shape
 
 
-def render_server(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
+def render_server(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
     """Return the server; raise `NoRecipeError` for a workflow that has none."""
     if found.serving_command:
-        return _render_command(answer, entry, found)
+        return _render_command(answer, ranked, found)
     question = answer.question
     if question.task != "forward":
         raise NoRecipeError(
-            f"{entry.arm} has no server of its own",
+            f"{ranked.arm} has no server of its own",
             "name an engine with --workflow, or compare servers: p3-advisor recommend --task serve",
         )
-    fastest = max(entry.cells, key=lambda cell: cell.throughput.value, default=None)
+    fastest = max(ranked.cells, key=lambda cell: cell.throughput.value, default=None)
     size = fastest.shape.batch_size if fastest else question.batch_sizes[0]
     snippet = compose_snippet(question, size, found.integration, found.inputs)
     is_batched = all(each.batched for each in found.inputs or ())
     joins_requests = size > 1 and is_batched and found.coupled_rows is False
     body = server.compose_server(snippet, size, found.inputs, joins_requests=joins_requests)
     rows = "1 row" if joins_requests or size == 1 else f"{size} rows"
-    title = f"Serve {question.model.name} with {entry.arm}, {question.dtype}."
+    title = f"Serve {question.model.name} with {ranked.arm}, {question.dtype}."
     title = " ".join([title, *caveats(answer)])
     use = f"Up to {size} requests share a call" if joins_requests else "Each is a call of its own"
     return f'''\
@@ -58,15 +58,15 @@ returns {{"outputs": [...]}}. {use}.
 {body}'''
 
 
-def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
+def _render_command(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
     question, install = answer.question, ""
     if found.python:
         script_header(found)  # refuses what is not pinned
         install = f"# uv pip install {shlex.join(found.requirements)}\n"
     words = server.user_words(found.serving_command or "", question.model.name)
     command = shlex.join(words)
-    title = f"{question.model.name} with {entry.arm} on {answer.device_name}, {question.dtype}."
-    served, load = answer.served.get(entry.arm), question.load
+    title = f"{question.model.name} with {ranked.arm} on {answer.device_name}, {question.dtype}."
+    served, load = answer.served.get(ranked.arm), question.load
     if served is not None and served.goodput is not None and load is not None:
         rate = format_interval(served.goodput, unit=" requests/s", decimals=None)
         title += f" Measured under load: {rate} with {load.limits}."
@@ -83,19 +83,19 @@ exec {command} "$@"
 """
 
 
-def render_short(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
+def render_short(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
     """Return the server that was under load, or the snippet; raise `NoRecipeError` without one.
 
     Of an answer without its run, return the command, or the lines that adopt the arm.
     """
     if answer.question.serves:
-        return render_server(answer, entry, found)
+        return render_server(answer, ranked, found)
     if not found.python:
-        cell = snippet_cell(entry)
+        cell = snippet_cell(ranked)
         shape = cell.shape if cell else answer.question.shapes[0]
         lines = lines_for(answer.question.model, found.integration)
-        return f"{_docstring(answer, entry, shape, ONLY_LINES)}\n\n{lines}"
-    return render_snippet(answer, entry, found)
+        return f"{_docstring(answer, ranked, shape, ONLY_LINES)}\n\n{lines}"
+    return render_snippet(answer, ranked, found)
 
 
 def render_recommended(answer: Answer, run: Run | None) -> str | None:
@@ -134,87 +134,87 @@ def shadows_import(name: str, text: str, found: FoundRecipe) -> bool:
     return name.removesuffix(".py") in needed
 
 
-def snippet_cell(entry: RankedArm) -> Cell | None:
+def snippet_cell(ranked: RankedArm) -> Cell | None:
     """Return the figures of the snippet: the longest lengths, at the batch size that gains most."""
-    longest = [cell for cell in entry.cells if cell.shape.tokens == entry.cells[-1].shape.tokens]
+    longest = [cell for cell in ranked.cells if cell.shape.tokens == ranked.cells[-1].shape.tokens]
     return max(longest, key=lambda cell: cell.speedup.value, default=None)
 
 
 def render_snippet(
-    answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape | None = None
+    answer: Answer, ranked: RankedArm, found: FoundRecipe, shape: Shape | None = None
 ) -> str:
     """Raise `NoRecipeError` where a model has none; `shape` defaults to that of `snippet_cell`."""
-    question, best = answer.question, snippet_cell(entry)
+    question, best = answer.question, snippet_cell(ranked)
     shape = shape or (best.shape if best else question.shapes[0])
     body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
     how = ONCE if any(each.write for each in found.starts.values()) else ""
-    if is_fixed(entry) and len(question.shapes) > 1:
+    if is_fixed(ranked) and len(question.shapes) > 1:
         how = f"It takes this shape only: repeat the build for each of the others. {how}"
-    return _script(answer, entry, found, shape, body, how)
+    return _script(answer, ranked, found, shape, body, how)
 
 
 def _script(
-    answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape, body: str, start: str
+    answer: Answer, ranked: RankedArm, found: FoundRecipe, shape: Shape, body: str, start: str
 ) -> str:
     """`start` says what the script does beside its calls."""
     install = f"\n{install_command(answer.question.device)}\n"
-    return f"{script_header(found)}\n{_docstring(answer, entry, shape, start, install)}\n\n{body}"
+    return f"{script_header(found)}\n{_docstring(answer, ranked, shape, start, install)}\n\n{body}"
 
 
 def _docstring(
-    answer: Answer, entry: RankedArm, shape: Shape, start: str, install: str = ""
+    answer: Answer, ranked: RankedArm, shape: Shape, start: str, install: str = ""
 ) -> str:
     question = answer.question
-    cell = next((each for each in entry.cells if each.shape == shape), None)
+    cell = next((each for each in ranked.cells if each.shape == shape), None)
     speed = ""
-    if cell and entry.arm != answer.results.baseline:
+    if cell and ranked.arm != answer.results.baseline:
         unfit = bool(unfit_notice(answer))
         shown = write_speedup(cell.speedup, unfit=unfit, interval=True, in_words=True)
         speed = f": {shown} as fast as {answer.baseline_title}"
-    error = worst_error(entry.measured.correctness)
+    error = worst_error(ranked.measured.correctness)
     loss = (
-        f" Its weights are quantised to {entry.scored.weight_format}"
-        if entry.scored.weight_format
+        f" Its weights are quantised to {ranked.scored.weight_format}"
+        if ranked.scored.weight_format
         else ""
     )
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
     shapes = describe_shapes(answer, [shape])
-    title = f"{entry.arm} at {shapes} in {question.precision} on {answer.device_name}{speed}."
+    title = f"{ranked.arm} at {shapes} in {question.precision} on {answer.device_name}{speed}."
     title = " ".join([title + loss, start, *caveats(answer)])
     return f'"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}\n{install}"""'
 
 
-def render_start(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    scripts, how = _start_scripts(answer, entry, found)
+def render_start(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
+    scripts, how = _start_scripts(answer, ranked, found)
     if scripts.write:
         how += " The script of --style write has written it before, in the same folder."
-    return _script(answer, entry, found, answer.question.start_shape, scripts.start, how)
+    return _script(answer, ranked, found, answer.question.start_shape, scripts.start, how)
 
 
-def render_write(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    scripts, _ = _start_scripts(answer, entry, found)
+def render_write(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
+    scripts, _ = _start_scripts(answer, ranked, found)
     if not scripts.write:
         raise NoRecipeError(
-            f"{entry.arm} starts fastest by {scripts.way}, for which no script writes anything",
+            f"{ranked.arm} starts fastest by {scripts.way}, for which no script writes anything",
             "use --style start",
         )
     how = "Writes the file with which the script of --style start begins."
-    return _script(answer, entry, found, answer.question.start_shape, scripts.write, how)
+    return _script(answer, ranked, found, answer.question.start_shape, scripts.write, how)
 
 
 def _start_scripts(
-    answer: Answer, entry: RankedArm, found: FoundRecipe
+    answer: Answer, ranked: RankedArm, found: FoundRecipe
 ) -> tuple[StartScripts, str]:
     """Return the fastest start, or without a measured one the first from a file, and its time."""
     scripts = compose_starts(answer.question, found.integration, found.starts, found.inputs)
-    fastest = entry.measured.fastest_start
+    fastest = ranked.measured.fastest_start
     if fastest is not None:
         how = f"Starts with {fastest.title} in {format_seconds(fastest.seconds)} s."
         return next(each for each in scripts if each.way == fastest.way), how
     from_file = next((each for each in scripts if each.write), None)
     if from_file is None:
         raise NoRecipeError(
-            f"{entry.arm} writes no file with which a later process starts",
+            f"{ranked.arm} writes no file with which a later process starts",
             "measure how it starts with p3-advisor recommend --cold-start",
         )
     return from_file, f"Starts by {from_file.way}; its start was not timed."

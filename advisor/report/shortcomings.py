@@ -62,7 +62,7 @@ def partly_used(answer: Answer) -> Section:
     lines = [
         f"{scored.arm}: {format_share(measured.engaged_share)}"
         f"{f' ({measured.engagement})' if measured.engagement else ''}"
-        for scored, measured in answer.ranked
+        for scored, measured in answer.ranking
         if measured.cells and measured.engaged_share < HALF
     ]
     return Section("partly", PARTLY_USED, lines)
@@ -98,7 +98,7 @@ def describe_new_shape(result: NewShapeResult) -> str:
 def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:
     return [
         (scored.arm, measured.new_shape_results)
-        for scored, measured in answer.ranked
+        for scored, measured in answer.ranking
         if measured.new_shape_results
     ]
 

@@ -51,24 +51,24 @@ def compose_pair(answer: Answer, run: Run, name: str, lines: str = "") -> Snippe
     `lines` follow the imports of the arm's own ones. Raise `VerificationError` for what no snippet
     repeats, and `NoRecipeError` for an arm without one.
     """
-    entry, found = choose_recipe(answer, run, name)
-    cell, plan = snippet_cell(entry), run.state().plan
-    planned, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
+    ranked, found = choose_recipe(answer, run, name)
+    cell, plan = snippet_cell(ranked), run.state().plan
+    planned, baseline = next(each for each in plan.arms if each.id == ranked.arm), plan.baseline
     if answer.question.serves:
         raise VerificationError(
             f"{planned.id} was measured as a server under load, which no snippet repeats",
             "measure it again with p3-advisor recommend --task serve",
         )
     if cell is None:
-        raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
-    own = compose(answer, planned, cell.shape, entry, with_lines(found, lines))
+        raise VerificationError(f"{ranked.arm} was not measured to its end", "measure it again")
+    own = compose(answer, planned, cell.shape, ranked, with_lines(found, lines))
     compared = compose(answer, baseline, cell.shape, *choose_recipe(answer, run, baseline.id))
     model = answer.question.model
     if isinstance(model, TransformersModel) and model.weights == "random":
         # Another version of the library may make other weights from the same seed.
         compared = msgspec.structs.replace(compared, python=own.python)
     unchecked = {
-        each.shape for each in entry.measured.correctness if each.accuracy_class == "unchecked"
+        each.shape for each in ranked.measured.correctness if each.accuracy_class == "unchecked"
     }
     return SnippetPair(
         planned=planned,
@@ -88,10 +88,10 @@ def with_lines(found: FoundRecipe, lines: str) -> FoundRecipe:
 
 
 def compose(
-    answer: Answer, planned: Arm, shape: Shape, entry: RankedArm, found: FoundRecipe
+    answer: Answer, planned: Arm, shape: Shape, ranked: RankedArm, found: FoundRecipe
 ) -> Snippet:
     """Return the snippet that `recipe` prints; raise `VerificationError` where it has no call."""
-    text = render_snippet(answer, entry, found, shape)
+    text = render_snippet(answer, ranked, found, shape)
     if not EACH_CALL.search(text):
         raise VerificationError(
             f"{planned.id} only serves: its snippet has no call to repeat",

@@ -38,7 +38,7 @@ SHAPE_MARGIN = 1.25
 
 
 def speedup_rows(
-    ranked: Sequence[RankedArm],
+    ranking: Sequence[RankedArm],
     shape: Shape,
     noise_floor: float | None,
     marks: Mapping[str, Mark],
@@ -47,7 +47,7 @@ def speedup_rows(
 ) -> Picture:
     """Of an unfit machine, only the intervals are drawn."""
     speedups = [
-        (entry.arm, cell.speedup) for entry in ranked for cell in entry.cells if cell.shape == shape
+        (each.arm, cell.speedup) for each in ranking for cell in each.cells if cell.shape == shape
     ]
     caption = "times the baseline; 95 % intervals"
     if noise_floor:
@@ -143,27 +143,27 @@ def shape_axes(shapes: Sequence[Shape]) -> list[ShapeAxis]:
 
 
 def speedup_curves(
-    ranked: Sequence[RankedArm],
+    ranking: Sequence[RankedArm],
     shapes: Sequence[Shape],
     noise_floors: Mapping[Shape, float | None],
     marks: Mapping[str, Mark],
 ) -> tuple[Picture, ...]:
     """Return speed-ups over a band of noise, by length or batch size; none for a single shape."""
     return tuple(
-        _curves(ranked, axis, noise_floors, marks)
+        _curves(ranking, axis, noise_floors, marks)
         for axis in shape_axes(shapes)
         if len(axis.values) >= FEWEST_SHAPES
     )
 
 
 def _curves(
-    ranked: Sequence[RankedArm],
+    ranking: Sequence[RankedArm],
     axis: ShapeAxis,
     noise_floors: Mapping[Shape, float | None],
     marks: Mapping[str, Mark],
 ) -> Picture:
     drawn = [
-        (entry.arm, [cell for cell in entry.cells if cell.shape in axis.values]) for entry in ranked
+        (each.arm, [cell for cell in each.cells if cell.shape in axis.values]) for each in ranking
     ]
     series = [
         Series(marks[arm], tuple(_point(arm, cell, axis.values[cell.shape]) for cell in cells))

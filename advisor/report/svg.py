@@ -116,10 +116,10 @@ class Mark(msgspec.Struct, frozen=True):
         return Markup("<li>{} {}</li>").format(drawn, name)
 
 
-def marks_of(answer: Answer, ranked: Sequence[RankedArm]) -> dict[str, Mark]:
+def marks_of(answer: Answer, ranking: Sequence[RankedArm]) -> dict[str, Mark]:
     """Return the mark of each ranked arm; 32 arms have different ones."""
     advised = answer.recommendation.arm if answer.recommendation else None
-    baseline, names = answer.results.baseline, short_names([entry.arm for entry in ranked])
+    baseline, names = answer.results.baseline, short_names([ranked.arm for ranked in ranking])
     return {
         arm: Mark(name, *place(number), is_advised=arm == advised, is_baseline=arm == baseline)
         for number, (arm, name) in enumerate(names.items())

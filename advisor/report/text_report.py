@@ -156,7 +156,7 @@ def short_reasons(answer: Answer) -> list[str]:
 def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
     """Return which arms failed that the user asked for, or plain `torch.compile`, and why."""
     named = {ArmName.parse(name).workflow for name in answer.question.workflows} or {PLAIN_COMPILE}
-    told = {each.workflow for each in answer.ranked}
+    told = {each.workflow for each in answer.ranking}
     if answer.recommendation is not None:
         outstanding = answer.recommendation.decision.outstanding
         told |= {ArmName.parse(name).workflow for name in outstanding}
@@ -180,17 +180,19 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     The advised arm, and the fastest one if it is much faster, are there whatever `most` is. Without
     such a faster arm, 0 means none.
     """
-    ranked, advised = answer.ranked, answer.advised
-    compiled = next((each.arm for each in ranked if each.workflow == PLAIN_COMPILE), "")
+    ranking, advised = answer.ranking, answer.advised
+    compiled = next((each.arm for each in ranking if each.workflow == PLAIN_COMPILE), "")
     least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
-    fastest = max(ranked, key=lambda each: each.speedup.value, default=None)
+    fastest = max(ranking, key=lambda each: each.speedup.value, default=None)
     kept = [
-        one for one in ranked if one == advised or (one == fastest and one.speedup.value >= least)
+        one for one in ranking if one == advised or (one == fastest and one.speedup.value >= least)
     ]
-    wanted = (*(each.arm for each in ranked[:1]), answer.results.baseline, compiled)
-    order = sorted(ranked, key=lambda one: (one not in kept, *(one.arm != each for each in wanted)))
+    wanted = (*(each.arm for each in ranking[:1]), answer.results.baseline, compiled)
+    order = sorted(
+        ranking, key=lambda one: (one not in kept, *(one.arm != each for each in wanted))
+    )
     first = order[: max(most, len(kept)) if most or len(kept) > 1 else 0]
-    return [each for each in ranked if each in first]
+    return [each for each in ranking if each in first]
 
 
 def _where_more_is(answer: Answer) -> list[str]:
@@ -198,7 +200,7 @@ def _where_more_is(answer: Answer) -> list[str]:
     shown = _document_command(answer)
     if not shown.endswith(AS_DOCUMENT):
         return [_footer(answer)]
-    command, count = shown.removesuffix(AS_DOCUMENT), len(answer.ranked)
+    command, count = shown.removesuffix(AS_DOCUMENT), len(answer.ranking)
     _, verb, name, *_ = shlex.split(command)
     # Without other weights, the recipe of a run is that of the arm that it advised.
     named = ["--workflow", answer.advised.arm] if answer.advised and verb == "decide" else []
@@ -209,7 +211,7 @@ def _where_more_is(answer: Answer) -> list[str]:
     inputs = "inputs" if answer.question.task == "forward" else "prompts"
     whole = "As a script" if answer.question.serves else f"Whole code, with {model} and {inputs}"
     code_is = [f"{whole}: {recipe}"] if code_lines(answer) else []
-    if answer.advised is None and any(each.measured.integration for each in answer.ranked):
+    if answer.advised is None and any(each.measured.integration for each in answer.ranking):
         code_is = [f"Code of an arm: {recipe} ARM"]
     return [*code_is, f"All figures{f' of {count} arms' if count > 1 else ''}: {command} --full"]
 

@@ -60,7 +60,7 @@ class ShownAnswer:
         return self.answer.question.priorities
 
     def ranked_arm(self, arm: str) -> RankedArm:
-        return next(each for each in self.answer.ranked if each.arm == arm)
+        return next(each for each in self.answer.ranking if each.arm == arm)
 
 
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
@@ -181,9 +181,9 @@ def render_pane(answer: Answer, pane: str) -> str:
 
 def _trust_reasons(answer: Answer) -> Sequence[str]:
     """Return what lowers the trust in figures that gave no answer."""
-    if not answer.ranked:
+    if not answer.ranking:
         return ["Nothing was measured."]
-    gain = answer.ranked[0].speedup.value
+    gain = answer.ranking[0].speedup.value
     return grade(answer.results, None, answer.unmeasured_shapes, gain=gain)[1]
 
 
@@ -314,11 +314,11 @@ def ranking_table(answer: Answer) -> tuple[list[Column], dict[str, Row]]:
     """Return the columns, the interval after the arm, and the cells of each arm by its id."""
     shown = ranking.ranking_columns(answer, has_latency=True)
     rows: dict[str, Row] = {
-        entry.arm: {
-            "interval": entry.speedup,
-            **{column.name: column.write(entry) for column in shown},
+        ranked.arm: {
+            "interval": ranked.speedup,
+            **{column.name: column.write(ranked) for column in shown},
         }
-        for entry in answer.ranked
+        for ranked in answer.ranking
     }
     columns = [_column(column, rows) for column in shown]
     columns.insert(

@@ -114,7 +114,7 @@ attached come from a stored run, which the first lines name and o opens."""
 
     def refusal_of(self, action: str) -> str:
         answer, run = self.original.answer, self.original.run
-        if action in OF_AN_ARM and not answer.ranked:
+        if action in OF_AN_ARM and not answer.ranking:
             return "nothing was measured"
         if action in OF_THE_RUN and (run is None or answer.imported):
             return OF_ANOTHER_MACHINE
@@ -141,9 +141,9 @@ attached come from a stored run, which the first lines name and o opens."""
         arm = self.query_one(Table).key_at_cursor()
         if arm is None or self.focused_part != RANKING:
             return ""
-        entry = self.shown.ranked_arm(arm)
+        ranked = self.shown.ranked_arm(arm)
         return panels.printable(
-            f"{arm}: {entry.scored.title}. {cost_line(self.shown.answer, entry)}."
+            f"{arm}: {ranked.scored.title}. {cost_line(self.shown.answer, ranked)}."
         )
 
     def draw(self) -> None:
@@ -157,7 +157,7 @@ attached come from a stored run, which the first lines name and o opens."""
         self.query_one(AnswerPanel).show(render_answer_lines(self.shown, self.size.width, lead))
         columns, rows = ranking_table(answer)
         unfit = answer.has_unfit_problem
-        styles = {entry.arm: "dim" for entry in answer.ranked if entry.scored.failures or unfit}
+        styles = {ranked.arm: "dim" for ranked in answer.ranking if ranked.scored.failures or unfit}
         if advice is not None:
             styles[advice.arm] = "bold"
         self.query_one(Table).fill(columns, rows, styles)
@@ -274,7 +274,7 @@ recipe prints it. Log: the output of the stack."""
         self.query_one("#explanation VerticalScroll").focus()
 
     def action_step(self, steps: int) -> None:
-        arms = [entry.arm for entry in self._shown.answer.ranked]
+        arms = [ranked.arm for ranked in self._shown.answer.ranking]
         self._arm = arms[(arms.index(self._arm) + steps) % len(arms)]
         self.draw()
 
@@ -283,15 +283,15 @@ recipe prints it. Log: the output of the stack."""
         self.query_one(f"#{name} VerticalScroll").focus()
 
     def draw(self) -> None:
-        answer, entry = self._shown.answer, self._shown.ranked_arm(self._arm)
+        answer, ranked = self._shown.answer, self._shown.ranked_arm(self._arm)
         known = self._shown.catalogue.by_id
-        title = panels.styled(panels.printable(entry.arm, 60), "bold")
+        title = panels.styled(panels.printable(ranked.arm, 60), "bold")
         if not answer.has_unfit_problem:
-            rank = f"rank {entry.scored.rank} of {len(answer.ranked)}"
-            title += Text(f"   {rank}   score {entry.scored.score:.2f}")
-        speed = write_speedup(entry.speedup, unfit=is_unfit(answer.results))
+            rank = f"rank {ranked.scored.rank} of {len(answer.ranking)}"
+            title += Text(f"   {rank}   score {ranked.scored.score:.2f}")
+        speed = write_speedup(ranked.speedup, unfit=is_unfit(answer.results))
         self.set_title(title + Text(f"   {speed}"))
-        explained = explanation.explain_arm(answer, entry, CRITERIA, known)
+        explained = explanation.explain_arm(answer, ranked, CRITERIA, known)
         for name, lines in zip(TABS, (explained, self._code(), self._log()), strict=True):
             shown = "\n".join(panels.printable(line, 400) for line in lines)
             self.query_one(f"#text-{name.lower()}", Static).update(Text(shown))

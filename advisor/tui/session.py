@@ -138,7 +138,7 @@ def choose_leader(answer: Answer, before: str) -> RankedArm | None:
 
     On a busy machine another one of equal arms is the best after each round.
     """
-    viable = [each for each in answer.ranked if not (each.scored.failures or each.scored.unproven)]
+    viable = [each for each in answer.ranking if not (each.scored.failures or each.scored.unproven)]
     shown = next((each for each in viable if each.arm == before), None)
     best = answer.advised or (viable[0] if viable else None)
     if shown is None or best is None:

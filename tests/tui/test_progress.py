@@ -123,14 +123,14 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     assert all(each in shown for each in (word, equals, "3 of 10 visits"))
     assert equals.startswith("perhaps as good: ")
     assert equals[1:] in write_headline(disturbed, builders.shipped_catalogue())[1].text
-    baseline = next(each for each in made.ranked if each.arm == builders.BASELINE)
+    baseline = next(each for each in made.ranking if each.arm == builders.BASELINE)
     of_baseline = describe_leader(disturbed, baseline).plain
     assert "about as good: Compiled" in of_baseline
     assert baseline.scored.title not in of_baseline
     busy = Problem(name=MachineUnfitError.name, what="too busy", next_step="wait", exit_code=4)
     unknown = without_advice(disturbed, busy)
     shown = describe_leader(unknown, choose_leader(unknown, "")).plain
-    assert all(each in shown for each in ("OPEN", unknown.ranked[0].arm, "between", "3 of 10"))
+    assert all(each in shown for each in ("OPEN", unknown.ranking[0].arm, "between", "3 of 10"))
     assert f"{builders.BASELINE}  the baseline" in describe_leader(unknown, baseline).plain
     none = Problem(name="nothing-viable", what="nothing is viable", next_step="", exit_code=1)
     assert none.what in describe_leader(without_advice(made, none), None).plain
@@ -151,7 +151,7 @@ def test_the_answer_so_far_says_that_little_is_gained() -> None:
 def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
     made = built_answers.answer()
     best = advice_of(made).arm
-    other = next(each.arm for each in made.ranked if each.arm != best)
+    other = next(each.arm for each in made.ranking if each.arm != best)
 
     def leader(answer: Answer, before: str) -> str:
         return builders.known(choose_leader(answer, before)).arm
@@ -167,7 +167,7 @@ def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
     undecided = without_advice(made, busy)
     wide = with_measurement(undecided, other, speedup=Interval(value=1.5, low=0.1, high=90.0))
     assert leader(wide, other) == other
-    assert leader(undecided, other) == undecided.ranked[0].arm
+    assert leader(undecided, other) == undecided.ranking[0].arm
 
 
 def resumed(*events: RunEvent, **changes: object) -> RunState:

@@ -129,10 +129,10 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
 def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
     run = advisor.load(FILE)
     frame = run.to_dataframe()
-    assert len(frame) == sum(len(each.cells) or 1 for each in run.answer.ranked) + len(
+    assert len(frame) == sum(len(each.cells) or 1 for each in run.answer.ranking) + len(
         run.answer.unmeasured
     )
-    best = run.answer.ranked[0]
+    best = run.answer.ranking[0]
     first = frame[(frame.arm == best.arm)].iloc[0]
     assert first.seconds_median == best.cells[0].seconds.median
 

@@ -139,7 +139,7 @@ def test_an_arm_whose_figures_a_file_lacks_is_not_ranked() -> None:
     made = built_answers.answer()
     others = tuple(each for each in made.results.measurements if each.arm != "compiled")
     partial = built_answers.with_results(made, measurements=others)
-    assert [each.arm for each in partial.ranked] == [builders.BASELINE]
+    assert [each.arm for each in partial.ranking] == [builders.BASELINE]
     assert partial.advised is None
 
 

@@ -40,7 +40,7 @@ def answer() -> Answer:
 
 
 def arm_of(answer: Answer, arm: str) -> RankedArm:
-    return next(each for each in answer.ranked if each.arm == arm)
+    return next(each for each in answer.ranking if each.arm == arm)
 
 
 def test_eager_pytorch_costs_nothing(answer: Answer) -> None:

@@ -65,8 +65,8 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     calls = EACH_CALL.split(integration)[-1].splitlines()
     assert is_served or len(calls) > 6 or code_lines(answer)[-1:] == calls[-1:]
     arms = [line.split()[1] for line in text.splitlines() if "x  " in line or " to " in line]
-    compiled = [each.arm for each in answer.ranked if each.scored.workflow == PLAIN_COMPILE]
-    assert {EAGER, *compiled[:1]} & {each.arm for each in answer.ranked} <= {*arms}
+    compiled = [each.arm for each in answer.ranking if each.scored.workflow == PLAIN_COMPILE]
+    assert {EAGER, *compiled[:1]} & {each.arm for each in answer.ranking} <= {*arms}
     is_changed = answer.recommendation is not None and answer.recommendation.arm != EAGER
     assert bool(lines) == is_changed
     assert all(f"    {line}" in text_report.render(answer).splitlines() for line in lines)

@@ -64,7 +64,7 @@ def all_pictures(pictures: Pictures) -> list[Picture]:
 
 
 def pictures_of(answer: Answer) -> Pictures:
-    return draw(answer, answer.ranked, [cell.shape for cell in answer.ranked[0].cells])
+    return draw(answer, answer.ranking, [cell.shape for cell in answer.ranking[0].cells])
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def two_arms() -> tuple[Answer, tuple[RankedArm, ...]]:
             cells=(cell(1, seconds), cell(8, 4 * seconds)),
             build_seconds=BuildSeconds(cold=cold, warm=None),
         )
-    return answer, answer.ranked
+    return answer, answer.ranking
 
 
 def test_marks_of_32_arms_differ() -> None:
@@ -218,20 +218,20 @@ def test_marks_of_32_arms_differ() -> None:
 
 
 def test_marks_show_the_advised_arm_and_the_baseline() -> None:
-    answer, ranked = two_arms()
+    answer, ranking = two_arms()
     for baseline in (builders.BASELINE, "compiled"):
-        marks = marks_of(built_answers.with_results(answer, baseline=baseline), ranked)
+        marks = marks_of(built_answers.with_results(answer, baseline=baseline), ranking)
         assert [arm for arm, mark in marks.items() if mark.is_advised] == ["compiled"]
         assert [arm for arm, mark in marks.items() if mark.is_baseline] == [baseline]
 
 
 def test_speed_ups_by_shape_have_an_interval_each() -> None:
-    answer, ranked = two_arms()
-    marks = marks_of(answer, ranked)
+    answer, ranking = two_arms()
+    marks = marks_of(answer, ranking)
     one, eight = Shape(1), Shape(8)
-    (picture,) = speedup_curves(ranked, (one, eight), {one: 0.02, eight: None}, marks)
+    (picture,) = speedup_curves(ranking, (one, eight), {one: 0.02, eight: None}, marks)
     axis = re.findall(r'<text x="[\d.]+" y="[\d.]+" class="tick">(\d+)<', picture.drawing)
     assert axis == ["1", "8"]
     assert picture.drawing.count(' bar"') == 4
     assert picture.drawing.count('class="noise"') == 1
-    assert speedup_curves(ranked, (one,), {}, marks) == ()
+    assert speedup_curves(ranking, (one,), {}, marks) == ()

@@ -49,7 +49,7 @@ def found(**changes: Any) -> FoundRecipe:
 
 def render(document: Answer | None = None, arm: str = "compiled", **changes: Any) -> str:
     document = document or built_answers.answer()
-    entry = next(each for each in document.ranked if each.arm == arm)
+    entry = next(each for each in document.ranking if each.arm == arm)
     return recipe_text.render_snippet(document, entry, found(**changes))
 
 
@@ -74,7 +74,7 @@ FROM_FILE = {"onnx-file": StartLines(start=OPEN, write=ONNX)}
 def test_a_file_that_the_snippet_writes_at_each_start_can_be_written_once() -> None:
     """Also where no start was timed."""
     document = built_answers.answer()
-    entry = next(each for each in document.ranked if each.arm == "compiled")
+    entry = next(each for each in document.ranking if each.arm == "compiled")
     recipe = found(integration=ONNX + OPEN, starts=FROM_FILE)
     snippet, write, start = (
         style(document, entry, recipe)
@@ -206,7 +206,7 @@ def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool 
 @pytest.mark.parametrize("arm", ["compiled", builders.BASELINE])
 def test_a_snippet_has_the_speed_up_of_an_arm_but_the_baseline(arm: str) -> None:
     document = built_answers.answer(question=builders.question(model=FactoryModel(name="net.py:b")))
-    entry = next(each for each in document.ranked if each.arm == arm)
+    entry = next(each for each in document.ranking if each.arm == arm)
     title = ast.get_docstring(ast.parse(render(document, arm)))
     speedup = format_interval(entry.cells[0].speedup)
     assert (speedup in " ".join((title or "").split())) == (arm != builders.BASELINE)
@@ -215,7 +215,7 @@ def test_a_snippet_has_the_speed_up_of_an_arm_but_the_baseline(arm: str) -> None
 @pytest.mark.parametrize("value", ["refused", "served"])
 def test_a_snippet_of_one_shape_says_that_the_others_need_a_build(value: str) -> None:
     document = built_answers.answer(question=builders.question(batch_sizes=(1, 8)))
-    entry = document.ranked[0]
+    entry = document.ranking[0]
     fixed = builders.rating(fact="new_shapes", value=value)
     ratings = {**entry.scored.ratings, "input_flexibility": fixed}
     entry = entry._replace(scored=builders.replace(entry.scored, ratings=ratings))
@@ -225,7 +225,7 @@ def test_a_snippet_of_one_shape_says_that_the_others_need_a_build(value: str) ->
 
 def test_a_snippet_has_the_batch_size_that_is_asked_for() -> None:
     document = built_answers.answer()
-    entry = document.ranked[0]
+    entry = document.ranking[0]
     assert "torch.randn(1, " in recipe_text.render_snippet(document, entry, RECIPE)
     assert "torch.randn(7, " in recipe_text.render_snippet(document, entry, RECIPE, Shape(7))
 
@@ -240,7 +240,7 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
     recipe = found(serving_command=command)
 
     def render_style(document: Answer) -> str:
-        entry = document.ranked[0]
+        entry = document.ranking[0]
         text = (
             recipe_text.render_snippet(document, entry, recipe)
             if style == "snippet"
@@ -254,10 +254,10 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
         assert line in render_style(unanswered)
         assert line not in render_style(answered)
     if style == "snippet":
-        figure = f"{answered.ranked[0].cells[0].speedup.value:.2f}x"
+        figure = f"{answered.ranking[0].cells[0].speedup.value:.2f}x"
         assert figure in render_style(answered)
         assert figure not in render_style(unanswered), "a busy machine gives ranges"
-        between = write_speedup(answered.ranked[0].cells[0].speedup, unfit=True, in_words=True)
+        between = write_speedup(answered.ranking[0].cells[0].speedup, unfit=True, in_words=True)
         assert f"{between} as fast as" in render_style(unanswered)
 
 
@@ -308,7 +308,7 @@ def answer_to(model: Model | None = None, **changes: Any) -> Answer:
 
 
 def server(answer: Answer, recipe: FoundRecipe) -> str:
-    return render_server(answer, answer.ranked[0], recipe)
+    return render_server(answer, answer.ranking[0], recipe)
 
 
 def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
@@ -321,7 +321,7 @@ def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -> None:
     answer = answer_to()
-    slow, *_ = answer.ranked[0].cells
+    slow, *_ = answer.ranking[0].cells
     throughput = builders.replace(slow.throughput, value=2 * slow.throughput.value)
     fast = builders.replace(slow, shape=Shape(8), throughput=throughput)
     answer = with_measurement(answer, cells=(slow, fast))

@@ -54,10 +54,10 @@ def test_the_times_of_the_ranking_follow_its_speedups(kept: str) -> None:
     """In these early documents, the stored times are of other rounds than the speed-ups."""
     answer = answer_files.read_answer(str(EVIDENCE / f"{kept}.json"))
     columns = {column.name: column for column in ranking_columns(answer)}
-    (own,) = [each for each in answer.ranked if each.arm == answer.results.baseline]
+    (own,) = [each for each in answer.ranking if each.arm == answer.results.baseline]
     for cell in own.cells:
         write = columns[f"call-{cell.shape}"].write
-        for entry in answer.ranked:
+        for entry in answer.ranking:
             speedup = next(each.speedup for each in entry.cells if each.shape == cell.shape)
             one, other = (float(write(each).replace(",", "")) for each in (own, entry))
             ratio = other / one if cell.generation else one / other
@@ -100,7 +100,7 @@ def text_of(element: ET.Element) -> str:
 def test_every_column_of_the_ranking_is_in_every_output(answer: Answer) -> None:
     columns = ranking_columns(answer, has_intervals=True)
     heads = [column.head for column in columns]
-    rows = [[column.write(each) for column in columns] for each in answer.ranked]
+    rows = [[column.write(each) for column in columns] for each in answer.ranking]
     (of_page,) = (
         table
         for table in html5lib.parse(page.render(answer), namespaceHTMLElements=False).iter("table")
@@ -129,10 +129,10 @@ def test_every_column_of_the_ranking_is_on_the_screens_and_explained(answer: Ans
     assert [column.key for column in shown if column.key != "interval"] == [
         column.name for column in columns
     ]
-    explained = explanation.explain_arm(answer, answer.ranked[0], CRITERIA, {})
+    explained = explanation.explain_arm(answer, answer.ranking[0], CRITERIA, {})
     for column in columns:
-        cell = column.write(answer.ranked[0])
-        assert rows[answer.ranked[0].arm][column.name] == cell
+        cell = column.write(answer.ranking[0])
+        assert rows[answer.ranking[0].arm][column.name] == cell
         if column.name not in {"rank", "arm", "score", *CRITERIA}:
             assert f"{column.head} {cell}" in "\n".join(explained)
 
@@ -154,9 +154,9 @@ def test_every_figure_is_in_every_export(answer: Answer) -> None:
 
 def test_every_cell_of_the_ranking_has_its_figure_in_the_exports(finished_run: Answer) -> None:
     measured = [row for row in figures.rows(finished_run) if row["seconds_median"]]
-    assert len(measured) == sum(len(each.cells) for each in finished_run.ranked)
+    assert len(measured) == sum(len(each.cells) for each in finished_run.ranking)
     for column in ranking_columns(finished_run):
-        for entry in finished_run.ranked:
+        for entry in finished_run.ranking:
             own = [row[column.figure] for row in measured if row["arm"] == entry.arm]
             is_known = any(value is not None for value in own)
             assert is_known == (column.write(entry) != MISSING), column.head

@@ -271,7 +271,7 @@ def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
     code = [line.strip() for line in lines if line.startswith("    ")]
     assert code == [line for line in CODE.splitlines() if line and line != "import torch"]
     head = next(number for number, line in enumerate(lines) if "speed-up" in line.split())
-    assert lines[head + 1].split()[1] == made.ranked[0].arm
+    assert lines[head + 1].split()[1] == made.ranking[0].arm
     assert f"p3-advisor recipe {made.run_id}" in lines[-2]
     assert f"p3-advisor show {made.run_id} --full" in lines[-1]
     trained = built_answers.with_measurement(made, "compiled", adjusted={TRAINING_MODE: "left"})
@@ -314,7 +314,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
             assert re.search("Trust [A-D][:.]", text)
             assert answer.headline[1].text in text
             faster = 1.2 * answer.advised.speedup.value
-            fastest = max(answer.ranked, key=lambda each: each.speedup.value)
+            fastest = max(answer.ranking, key=lambda each: each.speedup.value)
             assert f" {fastest.arm} " in text or fastest.speedup.value < faster
             table = [line for line in lines if re.match(r"\d+  \S", line)]
             baseline = answer.results.baseline
@@ -407,7 +407,7 @@ def test_a_short_table_has_the_first_arm_of_the_ranking(monkeypatch: pytest.Monk
     monkeypatch.setattr(text_report, "EXTENTS", [text_report.Extent(2, 0)])
     made = decide_run("cpu-demo-workflows")
     assert made.recommendation is not None
-    advice = builders.replace(made.recommendation, arm=made.ranked[2].arm)
+    advice = builders.replace(made.recommendation, arm=made.ranking[2].arm)
     text = text_report.render_summary(builders.replace(made, recommendation=advice), 80)
     assert [line[:1] for line in text.splitlines() if re.match(r"\d  ", line)][:1] == ["1"]
 
