@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Iterable
 
@@ -13,7 +14,7 @@ from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.text import format_number, write_count, write_duration
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
-from probes.outcome import Failure
+from probes.outcome import Failure, FailureStatus
 from probes.shape import Shape
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
@@ -23,6 +24,8 @@ ALLOWANCE = 1.25
 SUFFICIENT = 2.0
 #: A build that is expected to take this many times its limit is not started.
 HOPELESS_FACTOR = 2.0
+#: How arms fail for what they may share with others of their workflow.
+SHARED: set[FailureStatus] = {"unsupported", "build-failed", "not-engaged"}
 
 
 def limit_or_skip(progress: RunInProgress, planned: Arm) -> BuildLimit | Failure | None:
@@ -55,15 +58,25 @@ def _shared_failure(state: RunState, planned: Arm) -> Failure | None:
     """Return the failure of another arm of the workflow that this one would have, too.
 
     Arms of the same precisions open the same models, and those with one artefact build the same.
+    Where two arms failed alike, it is for what they share.
     """
+    alike = collections.Counter[tuple[str, str]]()
     for other in state.plan.arms:
         failure = state.last_process(other.id).failure
-        if failure is None or other.workflow != planned.workflow or other.id == planned.id:
+        if (
+            failure is None
+            or other.workflow != planned.workflow
+            or other.id == planned.id
+            or failure.status not in SHARED
+        ):
             continue
-        has_same_models = failure.phase == "open" and other.dtypes == planned.dtypes
-        has_same_build = bool(planned.artefact) and other.artefact == planned.artefact
-        if (failure.status == "unsupported" and has_same_models) or (
-            failure.status in {"unsupported", "build-failed"} and has_same_build
+        alike[failure.status, failure.reason] += 1
+        opens_same_models = failure.phase == "open" and other.dtypes == planned.dtypes
+        builds_same = bool(planned.artefact) and other.artefact == planned.artefact
+        if (
+            (opens_same_models and failure.status == "unsupported")
+            or (builds_same and failure.status != "not-engaged")
+            or alike[failure.status, failure.reason] > 1
         ):
             return failure
     return None

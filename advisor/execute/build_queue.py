@@ -91,15 +91,15 @@ def _promise(planned: Arm) -> float:
 def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
     """Return whether a race of the arms `ahead` may save the build of this one.
 
-    An arm waits for one of its workflow that promises as much, and for any if it is not known to
-    gain. An arm whose worker runs does not wait for one that the model calls for: that one still
+    An arm waits for one of its workflow that promises as much; if it is not known to gain, for any
+    that is. An arm whose worker runs does not wait for one that the model calls for: that one still
     has to import. A build that takes no longer than an import waits for nothing if it may gain.
     """
     needed = controls(progress.state)
     if not skips_losing_arms(progress.question) or planned.id in needed:
         return False
     promise, seconds = _promise(planned), planned.expected_build_seconds
-    rivals = [each for each in ahead if each.id not in needed]
+    rivals = [each for each in ahead if each.id not in needed and _promise(each) > 0]
     if promise > 0:
         is_running = progress.session.is_running(planned.id)
         is_quick = seconds is not None and seconds <= LEAST_SECONDS

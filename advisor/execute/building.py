@@ -80,9 +80,14 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
 def _arms_that_race_first(progress: RunInProgress, arms: list[Arm]) -> list[Arm]:
     if progress.state.groups:
         return arms
-    seconds = progress.header.catalogue.presets.builds.early_seconds
-    early = early_arms(arms, seconds, progress.state.plan.baseline, progress.builds_at_once)
-    return without_waiting(early, progress)
+    ordered = order_builds(arms, progress.state, progress.question)
+    at_once = {each.id for each in without_waiting(ordered, progress)}
+    return early_arms(
+        [each for each in arms if each.id in at_once],
+        progress.header.catalogue.presets.builds.early_seconds,
+        progress.state.plan.baseline,
+        progress.builds_at_once,
+    )
 
 
 def _arms_to_import(

@@ -173,6 +173,28 @@ def test_an_arm_that_would_fail_like_its_sibling_is_not_built(
     assert found == (None if is_built else failure)
 
 
+@pytest.mark.parametrize(
+    ("status", "second_reason", "is_built"),
+    [
+        ("not-engaged", "nothing was captured", False),
+        ("not-engaged", "no CUDA graph was captured", True),
+        ("out-of-memory", "nothing was captured", True),
+    ],
+)
+def test_an_arm_is_not_built_where_two_of_its_workflow_failed_alike(
+    status: FailureStatus, second_reason: str, *, is_built: bool
+) -> None:
+    reasons = {"compile": "nothing was captured", "compile/graph": second_reason}
+    failures = {arm: Failure(status, "correctness", reason) for arm, reason in reasons.items()}
+    arms = [builders.arm(arm, workflow="compile") for arm in (*failures, "compile/third")]
+    state = builders.run_state(
+        {arm: builders.process(outcome=Outcome(each)) for arm, each in failures.items()},
+        plan=Plan(arms=(builders.arm(BASELINE), *arms), excluded=()),
+    )
+    found = build_limits.limit_or_skip(in_progress(state, builders.question()), arms[-1])
+    assert found == (None if is_built else failures["compile"])
+
+
 def test_an_arm_without_figures_may_gain_as_much_as_its_workflow(tmp_path: pathlib.Path) -> None:
     plan = builders.plan("compiled", "compiled/other", "unknown")
     found = with_expected_builds(plan.arms, WITH_FIGURES, Store(tmp_path))

@@ -288,6 +288,29 @@ def test_the_gain_over_the_sibling_limits_an_arm() -> None:
     assert found.speedup == pytest.approx(1.1 * found.gain.largest)
 
 
+def test_arms_that_are_not_known_to_gain_wait_for_none_that_are_not() -> None:
+    budget = replace(builders.question().budget, skips_losing_arms=True)
+    arms = [expecting("one", None), expecting("other", 10.0, possible_gain=-0.1)]
+    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget)
+    assert [chosen(queue, 0) for _ in arms] == ["one", "other"]
+
+
+def test_the_first_race_waits_for_no_arm_that_waits_for_it() -> None:
+    """A quick build of a workflow is not early where a slower one promises more."""
+    arms = [
+        BASELINE_ARM,
+        DUPLICATE,
+        expecting("compile/dynamic", 13.0, possible_gain=0.4, workflow="compile"),
+        expecting("compile/graphs", 25.0, possible_gain=1.4, workflow="compile"),
+        expecting("graph", 1.0, possible_gain=0.9),
+    ]
+    budget = replace(builders.question().budget, skips_losing_arms=True)
+    progress = queue_of(arms[2:], 4, budget=budget).progress
+    progress = replace(progress, header=replace(shipped_header(), question=progress.question))
+    found = building._arms_that_race_first(progress, arms)
+    assert [each.id for each in found] == [BASELINE, DUPLICATE.id, "graph"]
+
+
 EARLY_SECONDS = 15.0
 BASELINE_ARM = builders.arm("pytorch-eager")
 
