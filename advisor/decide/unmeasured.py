@@ -14,7 +14,7 @@ from advisor.decide.rounds import is_late, more_time
 from advisor.decide.scoring import find_failures, value_of, weigh
 from advisor.domain.answer import Answer, Problem, RankedArm, Status, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue, SiblingGain
-from advisor.domain.constraints import Constraint
+from advisor.domain.constraints import START, Constraint
 from advisor.domain.errors import (
     ConstraintUndecidedError,
     MachineUnfitError,
@@ -246,6 +246,12 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
             "run p3-advisor show --json for the reason of each workflow",
         )
     asked = ", ".join(constraint.text for constraint in constraints)
+    is_limited = any(each.criterion == START for each in constraints)
+    if is_limited and not any(each.fastest_start for each in measured.values()):
+        return ConstraintUndecidedError(
+            f"no start was measured, so nothing shows whether a workflow meets --require {asked}",
+            "ask again with --cold-start, which measures how the leaders start",
+        )
     late = [each for each in answer.unmeasured if each.arm in outstanding]
     spreads = [spread for each in scored for spread in crossed_bounds(each, measured[each.arm])]
     nearest = ", ".join(_nearest(constraint, scored, measured) for constraint in constraints)

@@ -319,6 +319,14 @@ def test_a_constraint_that_an_arm_may_meet_is_not_refused(
     assert built_answers.headline(found, "answer")[0].startswith("No answer") == is_undecided
 
 
+def test_a_limit_on_starts_that_were_not_measured_asks_for_them() -> None:
+    needed = Constraint(criterion="start", at_most=2.0)
+    found = decide_again(answer(unmeasured(LATE, "timed-out"), needed), HEAD.catalogue)
+    problem = builders.known(found.problem)
+    assert problem.name == ConstraintUndecidedError.name
+    assert "--cold-start" in problem.next_step
+
+
 def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:
     needed = Constraint(criterion="input_flexibility", at_least=3)
     found = built_answers.advised(answer(unmeasured(LATE, "timed-out"), needed))
