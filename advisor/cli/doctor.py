@@ -96,10 +96,11 @@ def check_torch(detected: Machine) -> Finding:
 
 
 def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
+    devices = {"cpu", "cuda"} if detected.gpus else {"cpu"}
     served = [
         workflow.id
         for workflow in catalogue.workflows
-        if has_stack_in_interpreter(workflow, detected)
+        if devices.intersection(workflow.devices) and has_stack_in_interpreter(workflow, detected)
     ]
     if served:
         return Finding("workflows", "ok", ", ".join(served))

@@ -7,8 +7,8 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.cli.doctor import Finding, check_each_gpu, check_selected_gpu
-from advisor.domain.machine import GpuProcess
+from advisor.cli.doctor import Finding, check_each_gpu, check_selected_gpu, check_served_workflows
+from advisor.domain.machine import GpuProcess, Machine
 
 
 def findings(*found: Any, problem: str | None = None) -> dict[str, Finding]:
@@ -82,3 +82,19 @@ def test_every_gpu_and_the_failure_of_another_are_listed() -> None:
     )
     assert list(found) == ["gpu 0", "gpu 2", "nvml"]
     assert found["nvml"].what == "GPU 1: GPU is lost"
+
+
+@pytest.mark.parametrize(
+    ("machine", "listed"),
+    [
+        (builders.machine(), "pytorch-eager, everywhere"),
+        (builders.gpu_machine(), "pytorch-eager, everywhere, on-gpus"),
+    ],
+)
+def test_workflows_for_devices_that_are_not_here_are_not_listed(
+    machine: Machine, listed: str
+) -> None:
+    known = builders.catalogue(
+        builders.workflow("everywhere"), builders.workflow("on-gpus", devices=("cuda",))
+    )
+    assert check_served_workflows(machine, known).what == listed
