@@ -12,9 +12,9 @@ import builders
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
+    ArmsPlanned,
     Finished,
     LoggedEvent,
-    Planned,
     RaceClosed,
     RaceOpened,
     RunEvent,
@@ -94,7 +94,7 @@ def make_run(
     plan = builders.plan(*names, "broken", excluded=[builders.excluded()])
     rounds = range(1, ROUNDS + 1 if finished else 4)
     run_events: list[RunEvent] = [
-        Planned(plan=plan),
+        ArmsPlanned(plan=plan),
         *start_workers(seconds_of, WORKLOAD if generates else workload, generates=generates),
         RaceOpened(shape=Shape(1), arms=tuple(seconds_of)),
         *visit_all(seconds_of, rounds, generates=generates),
@@ -223,6 +223,6 @@ def make_planned_run(home: pathlib.Path, run_id: str = IDS[0], *events: LoggedEv
     """Store a run with these events, by default a plan alone."""
     run = Store(home).create(planned_header(run_id))
     with run.writer() as writer:
-        for event in events or builders.events(Planned(plan=builders.plan("compiled"))):
+        for event in events or builders.events(ArmsPlanned(plan=builders.plan("compiled"))):
             writer.append(event)
     return run

@@ -25,8 +25,8 @@ from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import (
+    ArmsPlanned,
     Conditions,
-    Planned,
     RunEvent,
     WorkerEnded,
     WorkerReported,
@@ -262,7 +262,7 @@ def new_recorder(arms: Sequence[str]) -> Recorder:
     All time stamps are 0; nothing is stored.
     """
     recorder = Recorder(RunState(), clock=lambda: 0.0, store=lambda _: None)
-    recorder.record(Planned(plan=builders.plan(*arms)))
+    recorder.record(ArmsPlanned(plan=builders.plan(*arms)))
     return recorder
 
 

@@ -11,12 +11,12 @@ import msgspec
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.run_events import (
     ArmsAdded,
+    ArmsPlanned,
     BusyWhileIdle,
     Finished,
     LoggedEvent,
     MemoryChecked,
     OtherPlatformFound,
-    Planned,
     ProcessEvent,
     QuietChecked,
     RaceClosed,
@@ -54,7 +54,7 @@ def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunSta
 def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
     run_event = event.run_event
     match run_event:
-        case Planned() | ArmsAdded():
+        case ArmsPlanned() | ArmsAdded():
             return {"plan": _plan_after(state.plan, run_event)}
         case WorkerSpawned(arm=arm, repeat=repeat):
             processes = (*state.processes.get(arm, ()), ProcessState(repeat=repeat))
@@ -119,8 +119,8 @@ def _processes_after(state: RunState, event: LoggedEvent) -> tuple[ProcessState,
     return tuple(processes)
 
 
-def _plan_after(plan: Plan, run_event: Planned | ArmsAdded) -> Plan:
-    if isinstance(run_event, Planned):
+def _plan_after(plan: Plan, run_event: ArmsPlanned | ArmsAdded) -> Plan:
+    if isinstance(run_event, ArmsPlanned):
         return run_event.plan
     if not plan.arms:
         raise ValueError("arms are added to a run without a plan")

@@ -34,7 +34,7 @@ class ProcessEvent(_RunEvent, frozen=True, kw_only=True):
     process: Count
 
 
-class Planned(_RunEvent, frozen=True, kw_only=True):
+class ArmsPlanned(_RunEvent, frozen=True, kw_only=True):
     """The run has a plan."""
 
     plan: Plan

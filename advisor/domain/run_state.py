@@ -122,7 +122,7 @@ class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """What the events of a run have shown so far."""
 
-    #: Empty until the first event, `Planned`; a stored run is refused without it.
+    #: Empty until the first event, `ArmsPlanned`; a stored run is refused without it.
     plan: Plan = Plan(arms=(), excluded=())
     #: By arm, its processes in the order of their start.
     processes: dict[str, tuple[ProcessState, ...]] = {}

@@ -26,7 +26,7 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, Question
 from advisor.domain.recommendation import Trust
 from advisor.domain.results import Platform
-from advisor.domain.run_events import LoggedEvent, OtherPlatformFound, Planned, RunEvent
+from advisor.domain.run_events import ArmsPlanned, LoggedEvent, OtherPlatformFound, RunEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.domain.text import write_count
 from advisor.domain.version import __version__
@@ -102,7 +102,7 @@ def create(draft: DraftRun, context: Context) -> Run:
     arms = with_expected_builds(draft.plan.arms, header, context.store)
     build_limits.refuse_short_budget(arms, header)
     first: tuple[RunEvent, ...] = (
-        Planned(plan=msgspec.structs.replace(draft.plan, arms=arms)),
+        ArmsPlanned(plan=msgspec.structs.replace(draft.plan, arms=arms)),
         *find_platforms(context.store, header),
     )
     run = context.store.create(header)

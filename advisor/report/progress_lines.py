@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     ArmsAdded,
+    ArmsPlanned,
     BuildStarted,
     BusyWhileIdle,
     Finished,
     LoadMeasured,
     LoggedEvent,
-    Planned,
     ProvisionalAnswer,
     QuietChecked,
     RaceClosed,
@@ -37,7 +37,7 @@ PHASE_TITLES = {"correctness": "outputs"}
 def render_event(event: LoggedEvent) -> str | None:
     run_event = event.run_event
     match run_event:
-        case Planned(plan=plan):
+        case ArmsPlanned(plan=plan):
             excluded = write_count(len(plan.excluded), "workflow")
             return f"{len(plan.distinct)} arms to measure, {excluded} excluded"
         case ArmsAdded(added=added, because=because):

@@ -22,7 +22,7 @@ import msgspec
 
 from advisor.domain.errors import ExportFileError, NotWritableError
 from advisor.domain.event_folding import fold
-from advisor.domain.run_events import LoggedEvent, Planned
+from advisor.domain.run_events import ArmsPlanned, LoggedEvent
 from advisor.domain.run_state import RUN_ID, Header
 from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
 from advisor.store.files import HOME_VARIABLE, report_unwritable, write_atomically
@@ -130,7 +130,7 @@ def _check_integrity(body: bytes, manifest: Manifest, name: str) -> None:
 
 
 def _check_order(events: Sequence[LoggedEvent], name: str) -> None:
-    is_plan = [isinstance(event.run_event, Planned) for event in events]
+    is_plan = [isinstance(event.run_event, ArmsPlanned) for event in events]
     if (
         [event.seq for event in events] != list(range(1, len(events) + 1))
         or is_plan[:1] != [True]

@@ -20,7 +20,7 @@ from advisor.api import make_options
 from advisor.ask.context import Context
 from advisor.cli import schemas
 from advisor.domain import errors
-from advisor.domain.run_events import Finished, LoggedEvent, Planned
+from advisor.domain.run_events import ArmsPlanned, Finished, LoggedEvent
 from advisor.report.notebook import Report
 
 FILE = EVIDENCE / "cpu-demo.json"
@@ -85,7 +85,7 @@ def test_events_are_read_as_an_iterator_and_continue_after_a_break() -> None:
     first.close()
     *_, last = session.events()
     assert isinstance(last.run_event, Finished)
-    assert not isinstance(last.run_event, Planned)
+    assert not isinstance(last.run_event, ArmsPlanned)
     assert session.report().run_id == session.run_id
 
 

@@ -22,7 +22,7 @@ from generate import schema_file
 
 from advisor.cli.reports import UNDECIDED_CODE
 from advisor.domain.errors import CommandLineError, RunFileError
-from advisor.domain.run_events import Finished, Planned
+from advisor.domain.run_events import ArmsPlanned, Finished
 from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
 
@@ -133,7 +133,7 @@ def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
 def test_the_history_has_the_answer_of_each_finished_run(run_here: RunCli, stored: Run) -> None:
     name, stopped, failed = stored.directory.name, "20991231-000000-0000", "20991231-000000-0001"
     for run_id, ends in ((stopped, ()), (failed, (Finished(),))):
-        events = builders.events(Planned(plan=builders.plan()), *ends)
+        events = builders.events(ArmsPlanned(plan=builders.plan()), *ends)
         recorded_runs.make_planned_run(stored.directory.parents[1], run_id, *events)
     advice = json.loads(run_here("show", name, "--json").stdout)["recommendation"]
     word = advice["decision"]["word"]
@@ -431,7 +431,7 @@ def test_json_lines_begin_with_the_run_and_its_plan(
     first, planned, *_, last = map(json.loads, answer.stdout.splitlines())
     assert first["run_id"] == recorded.name
     assert first["question"]["batch_sizes"] == [1, 2]
-    assert (planned["seq"], planned["run_event"]["event"]) == (1, "planned")
+    assert (planned["seq"], planned["run_event"]["event"]) == (1, "arms_planned")
     assert last["document"]["run_id"] == recorded.name
     answer_lines = [f"p3-advisor: {line['text']}" for line in last["document"]["headline"]]
     told = answer.stderr.splitlines()

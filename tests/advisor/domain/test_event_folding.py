@@ -13,10 +13,10 @@ from builders import BASELINE, replace
 
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import (
+    ArmsPlanned,
     DeviceMemory,
     LoadMeasured,
     LoggedEvent,
-    Planned,
     RaceClosed,
     RaceOpened,
     Resumed,
@@ -149,7 +149,7 @@ def test_processes_of_an_arm_have_separate_states() -> None:
 def test_a_second_group_opens_a_closed_race_again() -> None:
     closed = RaceClosed(shape=Shape(4), reason="a test", cause="out-of-time")
     state = state_after(
-        Planned(plan=builders.plan("compiled", "other")),
+        ArmsPlanned(plan=builders.plan("compiled", "other")),
         RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
         RaceOpened(shape=Shape(4), arms=(BASELINE,)),
         closed,
@@ -165,7 +165,7 @@ def test_a_second_group_opens_a_closed_race_again() -> None:
 
 
 def test_resuming_a_run_changes_only_number_and_time() -> None:
-    before = state_after(Planned(plan=builders.plan()))
+    before = state_after(ArmsPlanned(plan=builders.plan()))
     state = fold([LoggedEvent(seq=2, at=9.0, run_event=Resumed())], before)
     assert state == replace(before, seq=2, at=9.0, resumed_at=9.0)
 

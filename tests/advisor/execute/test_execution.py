@@ -17,7 +17,7 @@ from advisor.domain.answer import encode
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.machine import GpuProcess, MachineActivity
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import Finished, LoggedEvent, Planned, QuietChecked, Resumed
+from advisor.domain.run_events import ArmsPlanned, Finished, LoggedEvent, QuietChecked, Resumed
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import DeclaredArm
 from advisor.execute import remaining
@@ -52,7 +52,7 @@ def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:
     stored: list[LoggedEvent] = []
     recorder = Recorder(RunState(), clock=lambda: 0.0, store=stored.append)
     plan = builders.plan("compiled")
-    events = recorder.record_each([Planned(plan=plan), Finished()])
+    events = recorder.record_each([ArmsPlanned(plan=plan), Finished()])
     first = next(events)
     assert stored == [first]
     assert recorder.state.plan == plan

@@ -22,8 +22,8 @@ from advisor.decide.rounds import failed_arms, has_reference
 from advisor.domain.errors import NotWritableError, UnknownRunError
 from advisor.domain.plan import EAGER, REFERENCE
 from advisor.domain.run_events import (
+    ArmsPlanned,
     LoggedEvent,
-    Planned,
     RaceClosed,
     RunEvent,
     WorkerEnded,
@@ -297,7 +297,7 @@ FULL = Outcome(Failure("disk-full", phase="open", reason="the disk is full"))
 
 def make_run(home: pathlib.Path, run_id: str, outcome: Outcome | None = None) -> Run:
     """Store an unfinished run, whose reference ended with `outcome` if that is given."""
-    run_events: list[RunEvent] = [Planned(plan=builders.plan("compiled"))]
+    run_events: list[RunEvent] = [ArmsPlanned(plan=builders.plan("compiled"))]
     if outcome is not None:
         run_events += [
             WorkerSpawned(arm=REFERENCE, process=0),

@@ -23,7 +23,7 @@ from advisor.ask.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
 from advisor.domain.plan import EAGER, PLAIN_COMPILE
-from advisor.domain.run_events import Finished, Planned, Resumed
+from advisor.domain.run_events import ArmsPlanned, Finished, Resumed
 from advisor.recipes.server import REQUEST
 from advisor.report import answer_files, figures, found_recipe, markdown, recipe_text, text_report
 from advisor.report.answer_files import open_answer, read_answer
@@ -156,7 +156,7 @@ for thread in threads:
 
 def test_threads_that_read_for_the_first_time_do_not_crash(home: pathlib.Path) -> None:
     reports = recorded_runs.reports_of("compiled", builders.process(*builders.visits([1.0])))
-    planned = Planned(plan=builders.plan("compiled"))
+    planned = ArmsPlanned(plan=builders.plan("compiled"))
     events = builders.events(planned, *reports, Resumed(), Finished())
     run = recorded_runs.make_planned_run(home, recorded_runs.IDS[0], *events).directory
     opened = "Run(pathlib.Path(sys.argv[1]))"

@@ -10,9 +10,9 @@ from golden_files import Expect
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
+    ArmsPlanned,
     DeviceMemory,
     Finished,
-    Planned,
     ProvisionalAnswer,
     RaceClosed,
     RaceOpened,
@@ -50,7 +50,7 @@ def ended(arm: str, status: FailureStatus, reason: str) -> WorkerEnded:
 
 def test_slow_steps_and_results_have_a_line(expect: Expect) -> None:
     run_events = (
-        Planned(plan=builders.plan("one", "two", excluded=[builders.excluded()])),
+        ArmsPlanned(plan=builders.plan("one", "two", excluded=[builders.excluded()])),
         phase_started("import"),
         phase_started("build", 16),
         ended("compiled", "crashed", "it fell"),

@@ -13,7 +13,7 @@ import pytest
 from advisor.domain.errors import ExportFileError, NewerVersionError
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.model import FactoryModel
-from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
+from advisor.domain.run_events import ArmsPlanned, LoggedEvent, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import Header
 from advisor.report import answer_files
 from advisor.report.answer_files import evaluate_imported
@@ -31,7 +31,7 @@ IMPORTED = Imported(
 )
 PLAN = builders.plan("compiled")
 EVENTS = builders.events(
-    Planned(
+    ArmsPlanned(
         plan=builders.replace(
             PLAN, arms=(*PLAN.arms, builders.arm("own", python="/home/somebody/own/bin/python3"))
         )

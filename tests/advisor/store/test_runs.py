@@ -23,7 +23,7 @@ from advisor.domain.errors import (
     RunIsActiveError,
     UnknownRunError,
 )
-from advisor.domain.run_events import Finished, Planned, Resumed, WorkerReported, WorkerSpawned
+from advisor.domain.run_events import ArmsPlanned, Finished, Resumed, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import SCHEMA
 from advisor.store import runs
 from advisor.store.files import HOME_VARIABLE
@@ -41,7 +41,7 @@ def ids_of_resumable_runs(store: Store) -> list[str]:
 
 
 def test_a_stored_run_is_read_back_unchanged(home: pathlib.Path) -> None:
-    events = builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished())
+    events = builders.events(ArmsPlanned(plan=builders.plan("compiled")), Resumed(), Finished())
     made = make_planned_run(home, IDS[0], *events)
     assert made.header() == planned_header()
     assert Run(made.directory).events() == events
@@ -95,7 +95,7 @@ def test_a_run_without_a_plan_raises_an_error_and_is_not_resumed(three_runs: Sto
 
 def test_missing_or_inconsistent_events_raise_an_error(home: pathlib.Path) -> None:
     run_events = (
-        Planned(plan=builders.plan()),
+        ArmsPlanned(plan=builders.plan()),
         WorkerSpawned(arm=builders.BASELINE, process=0),
         Resumed(),
     )
@@ -207,7 +207,7 @@ def test_a_run_is_found_by_its_id_or_a_unique_prefix(
 
 
 def test_latest_skips_runs_that_failed_before_a_measurement(home: pathlib.Path) -> None:
-    planned = Planned(plan=builders.plan("compiled"))
+    planned = ArmsPlanned(plan=builders.plan("compiled"))
     timed = WorkerReported(
         arm=builders.BASELINE, process=0, worker_event=builders.visits([0.01])[0]
     )
