@@ -15,11 +15,14 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 import sessions
 from forks import ForkServer, RunScript
+from recorded_runs import make_run
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
@@ -202,6 +205,12 @@ def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
 def home(tmp_path: pathlib.Path) -> pathlib.Path:
     """The directory with the runs of a test."""
     return tmp_path / "home"
+
+
+@pytest.fixture
+def made_run(home: pathlib.Path) -> Run:
+    """A finished run that is made by hand, alone in the home of a test."""
+    return make_run(Store(home), finished=True)
 
 
 def fill_fake_probes(probes: pathlib.Path) -> None:

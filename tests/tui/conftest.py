@@ -14,6 +14,7 @@ import sys
 import pytest
 import sessions
 from builders import replace
+from onscreen import opened_app
 from recorded_runs import make_run
 from textual._compositor import Compositor
 
@@ -22,6 +23,7 @@ from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import actions
+from advisor.tui.app import AdvisorApp
 from advisor.tui.session import RunnerProcess, StartRunner
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
@@ -92,6 +94,18 @@ def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run made by hand."""
     return make_run(Store(tmp_path_factory.mktemp("sample")), finished=True)
+
+
+@pytest.fixture
+def sample_app(tui_context: Context, sample_run: Run) -> AdvisorApp:
+    """The app that shows `sample_run`."""
+    return opened_app(tui_context, sample_run)
+
+
+@pytest.fixture
+def recorded_app(tui_context: Context, recorded: Run) -> AdvisorApp:
+    """The app that shows `recorded`."""
+    return opened_app(tui_context, recorded)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import builders
 import built_answers
 import pytest
 from kept.runs import EVIDENCE
-from onscreen import ScreenPilot, opened_app, running_app, showing
+from onscreen import ScreenPilot, running_app, showing
 from recorded_runs import make_run
 from textual.widgets import Input, Static
 from textual.widgets._footer import FooterKey
@@ -68,10 +68,8 @@ def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) ->
     assert panels.printable("[/ [b]") == "[/ [b]"
 
 
-async def test_a_hostile_model_name_is_shown_without_markup(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with showing(ResultsScreen, opened_app(tui_context, sample_run)) as (pilot, results):
+async def test_a_hostile_model_name_is_shown_without_markup(sample_app: AdvisorApp) -> None:
+    async with showing(ResultsScreen, sample_app) as (pilot, results):
         original = results.shown
         for name in HOSTILE[:-1]:
             model = builders.replace(original.answer.question.model, name=name)
@@ -193,16 +191,13 @@ def test_the_footer_shows_help_and_the_exits_and_the_others_as_they_fit(
 
 
 async def test_a_report_can_be_exported_with_the_mouse_alone(
-    tui_context: Context, sample_run: Run, tmp_path: pathlib.Path
+    sample_app: AdvisorApp, tmp_path: pathlib.Path
 ) -> None:
     async def click(label: str) -> None:
         (hint,) = (hint for hint in pilot.app.screen.query(FooterKey) if hint.description == label)
         assert await pilot.click(hint)
 
-    async with showing(ResultsScreen, opened_app(tui_context, sample_run), (100, 30)) as (
-        pilot,
-        results,
-    ):
+    async with showing(ResultsScreen, sample_app, (100, 30)) as (pilot, results):
         await pilot.press("2")
         bar = results.query_one("#weight-performance")
         assert await pilot.click(bar, offset=(90, 0))
@@ -320,13 +315,8 @@ async def open_help(pilot: ScreenPilot) -> str:
 
 
 @pytest.mark.slow
-async def test_question_mark_explains_what_has_the_focus(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with showing(ResultsScreen, opened_app(tui_context, sample_run), (100, 40)) as (
-        pilot,
-        screen,
-    ):
+async def test_question_mark_explains_what_has_the_focus(sample_app: AdvisorApp) -> None:
+    async with showing(ResultsScreen, sample_app, (100, 40)) as (pilot, screen):
         table = screen.query_one(SelectableTable)
         shown = await open_help(pilot)
         assert shown.startswith(f"{table.key_at_cursor()}: ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import time
 
 import builders
@@ -14,7 +13,6 @@ import sessions
 import workers
 from builders import replace
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
-from recorded_runs import make_run
 
 from advisor.ask.context import Context
 from advisor.decide.headline import write_headline
@@ -41,7 +39,6 @@ from advisor.domain.text import MISSING
 from advisor.execute import runner as execute_runner
 from advisor.execute.runner import Gate
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from advisor.tui import session as tui_session
 from advisor.tui.live import BAR_WIDTH, describe_leader, draw_load
 from advisor.tui.progress import (
@@ -252,42 +249,37 @@ def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_m
         assert is_told == (left is None)
 
 
-@pytest.fixture
-def run(tmp_path: pathlib.Path) -> Run:
-    return make_run(Store(tmp_path), finished=True)
-
-
-def test_an_event_file_read_in_pieces_gives_the_same_state(run: Run) -> None:
-    file = run.directory / "events.jsonl"
-    whole, expected = file.read_bytes(), fold(run.events())
+def test_an_event_file_read_in_pieces_gives_the_same_state(made_run: Run) -> None:
+    file = made_run.directory / "events.jsonl"
+    whole, expected = file.read_bytes(), fold(made_run.events())
     file.write_bytes(b"")
-    session = RunSession(run)
+    session = RunSession(made_run)
     for end in range(0, len(whole) + 97, 97):
         file.write_bytes(whole[:end])
         session.refresh()
     assert session.state == expected
 
 
-def test_programs_that_open_a_run_at_different_times_show_one_clock(run: Run) -> None:
-    file = run.directory / "events.jsonl"
+def test_programs_that_open_a_run_at_different_times_show_one_clock(made_run: Run) -> None:
+    file = made_run.directory / "events.jsonl"
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
-    first = RunSession(run)
+    first = RunSession(made_run)
     first.refresh()
-    with run.writer():
+    with made_run.writer():
         age = 30.0
         os.utime(file, (time.time() - age,) * 2)
-        second = RunSession(run)
+        second = RunSession(made_run)
         second.refresh()
         assert second.now() == pytest.approx(second.state.at + age, abs=5)
     assert second.now() == first.now() == first.state.at, "it stands still in a stopped run"
 
 
 def test_the_answer_so_far_is_that_of_a_run_that_stops_now(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    made_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluated: list[object] = []
     monkeypatch.setattr(tui_session, "evaluate", lambda *run: evaluated.append(run))
-    session = RunSession(run)
+    session = RunSession(made_run)
     session.refresh()
     rank = session.ranking_job(0.0)
     assert rank is not None

@@ -11,7 +11,7 @@ import built_answers
 import pytest
 from built_answers import with_decision, without_advice
 from kept.runs import EVIDENCE
-from onscreen import SMALLEST, opened_app, running_app, showing
+from onscreen import SMALLEST, running_app, showing
 from recorded_runs import make_run
 from textual import events
 from textual.widgets import Input, Markdown, Tab, TabbedContent
@@ -28,7 +28,6 @@ from advisor.report.answer_lines import short_answer_lines
 from advisor.report.generation import TEXT_COLUMNS
 from advisor.report.text_report import render_summary
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from advisor.tui import app as terminal_app
 from advisor.tui.answer_panes import (
     PANE_SECTIONS,
@@ -55,13 +54,8 @@ def shipped(tui_context: Context) -> Context:
 
 
 @pytest.mark.slow
-async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with showing(ResultsScreen, opened_app(tui_context, sample_run), SMALLEST) as (
-        pilot,
-        screen,
-    ):
+async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(sample_app: AdvisorApp) -> None:
+    async with showing(ResultsScreen, sample_app, SMALLEST) as (pilot, screen):
         seen = []
         for _ in PARTS:
             await pilot.press("tab")
@@ -79,13 +73,8 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
             await pilot.wait_for(lambda pane=pane: screen.focused_part == pane)  # type: ignore[misc]
 
 
-async def test_panes_follow_keys_that_are_typed_without_a_pause(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with showing(ResultsScreen, opened_app(tui_context, sample_run), SMALLEST) as (
-        pilot,
-        screen,
-    ):
+async def test_panes_follow_keys_that_are_typed_without_a_pause(sample_app: AdvisorApp) -> None:
+    async with showing(ResultsScreen, sample_app, SMALLEST) as (pilot, screen):
         activated: list[str] = []
 
         def note(pane: str) -> None:
@@ -141,13 +130,12 @@ def test_without_a_measurement_no_code_is_offered(sample_run: Run) -> None:
         assert "measured" in screen.refusal_of(action)
 
 
-def test_an_empty_log_of_a_stack_says_so(tmp_path: pathlib.Path) -> None:
-    run = make_run(Store(tmp_path), finished=True)
-    log = run.worker_log_path("compiled", 0)
+def test_an_empty_log_of_a_stack_says_so(made_run: Run) -> None:
+    log = made_run.worker_log_path("compiled", 0)
     log.parent.mkdir(parents=True)
     log.touch()
-    answer = ShownAnswer(decide(run), run.header().catalogue, run)
-    assert DetailScreen(answer, "compiled", run)._log() == ["The stack wrote nothing."]
+    answer = ShownAnswer(decide(made_run), made_run.header().catalogue, made_run)
+    assert DetailScreen(answer, "compiled", made_run)._log() == ["The stack wrote nothing."]
 
 
 def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:
@@ -233,12 +221,9 @@ def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
 
 
 async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
-    tui_context: Context, sample_run: Run
+    sample_app: AdvisorApp,
 ) -> None:
-    async with showing(ResultsScreen, opened_app(tui_context, sample_run), (120, 40)) as (
-        pilot,
-        screen,
-    ):
+    async with showing(ResultsScreen, sample_app, (120, 40)) as (pilot, screen):
         await pilot.press("2", "right")
         for pane in PANE_SECTIONS:
             await pilot.press(str(list(PANES).index(pane) + 1))
@@ -265,13 +250,13 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_waits_for_a_run(
-    tui_context: Context,
+    recorded_app: AdvisorApp,
     recorded: Run,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    app = opened_app(tui_context, recorded)
+    app = recorded_app
     async with showing(ResultsScreen, app) as (pilot, results):
         assert results.shown.answer.recommendation is not None
         await pilot.press("down", "c")
@@ -322,10 +307,10 @@ async def test_c_prints_the_code_of_a_file_and_keys_of_stored_runs_say_why_they_
 
 
 async def test_a_command_runs_in_the_terminal_after_a_confirmation(
-    tui_context: Context, recorded: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    recorded_app: AdvisorApp, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, succeeded = opened_app(tui_context, recorded), []
-    async with showing(ResultsScreen, app) as (pilot, _):
+    succeeded = []
+    async with showing(ResultsScreen, recorded_app) as (pilot, _):
         for status in (0, 1):
             asked = tmp_path / f"asked-{status}"
             script = (
@@ -333,7 +318,9 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
             )
             monkeypatch.setattr(terminal_app, "ADVISOR_COMMAND", (sys.executable, "-c", script))
             for key, is_asked in (("escape", False), ("y", True)):
-                app.ask_to_run("Do it?", "", ["verify", "a b"], lambda: succeeded.append(1))
+                recorded_app.ask_to_run(
+                    "Do it?", "", ["verify", "a b"], lambda: succeeded.append(1)
+                )
                 await pilot.wait_for_screen(ChoiceDialog)
                 assert "p3-advisor verify a b" in pilot.text()
                 await pilot.reach(ResultsScreen, key)

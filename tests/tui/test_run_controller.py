@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pathlib
 import time
 
 import builders
@@ -22,7 +21,7 @@ from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.report import recipe_text
 from advisor.report.answer_files import NAMES, decide
-from advisor.store.store import Store
+from advisor.store.runs import Run
 from advisor.tui import live, run_controller
 from advisor.tui.actions import render_answer
 from advisor.tui.answer_panes import ShownAnswer
@@ -88,11 +87,10 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
 
 
 def test_only_an_exported_page_has_the_recipe(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    made_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipe_text, "render_recommended", lambda *_: "print('the script')")
-    run = make_run(Store(tmp_path), finished=True)
-    answer = ShownAnswer(decide(run), run.header().catalogue, run)
+    answer = ShownAnswer(decide(made_run), made_run.header().catalogue, made_run)
     pages = [each for each in NAMES if b"the script" in render_answer(answer, each)]
     assert pages == [".html"]
 

@@ -6,7 +6,7 @@ import pathlib
 
 import builders
 import pytest
-from onscreen import SMALLEST, asking_app, opened_app, running_app, showing
+from onscreen import SMALLEST, asking_app, running_app, showing
 from textual import events
 from textual.widgets import Input, Static, TabbedContent
 
@@ -16,7 +16,6 @@ from advisor.ask.run_options import LaunchOptions
 from advisor.ask.task import FIRST_ITL
 from advisor.domain.workflow import CitedFact, DeclaredArm
 from advisor.execute.drafts import DraftRun
-from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, quit_dialog, yes_or_no
 from advisor.tui.form import Choice
@@ -158,9 +157,9 @@ async def test_weights_always_sum_to_100_and_the_plan_says_what_is_required(
 
 
 async def test_results_show_exclusions_and_details_and_what_other_weights_recommend(
-    tui_context: Context, recorded: Run
+    recorded_app: AdvisorApp,
 ) -> None:
-    async with showing(ResultsScreen, opened_app(tui_context, recorded)) as (pilot, screen):
+    async with showing(ResultsScreen, recorded_app) as (pilot, screen):
         await pilot.press("5")
         await pilot.pause()
         assert "segfault: crashed" in pilot.text()

@@ -103,17 +103,16 @@ def test_a_run_can_be_annotated_and_deleted(
 
 @pytest.mark.parametrize(("typed", "is_gone"), [("y\n", True), ("n\n", False), ("", False)])
 def test_delete_asks_on_a_terminal(
-    typed: str, is_gone: bool, home: pathlib.Path, run_program: RunProgram
+    typed: str, is_gone: bool, made_run: Run, run_program: RunProgram
 ) -> None:
-    run = recorded_runs.make_run(Store(home), finished=True)
     program, terminal = pty.openpty()
     os.write(program, typed.encode() or b"\x04")
-    answer = run_program("delete", run.directory.name, stdin=os.ttyname(terminal))
+    answer = run_program("delete", made_run.directory.name, stdin=os.ttyname(terminal))
     os.close(program)
     os.close(terminal)
     assert answer.returncode == (0 if is_gone else 1), answer.stderr
-    assert run.directory.name in answer.stderr
-    assert run.directory.exists() is not is_gone
+    assert made_run.directory.name in answer.stderr
+    assert made_run.directory.exists() is not is_gone
 
 
 def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
@@ -217,11 +216,11 @@ def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path)
     assert "p3-advisor show" in refused.stderr
 
 
+@pytest.mark.usefixtures("made_run")
 @pytest.mark.parametrize(("no_color", "is_marked"), [("", True), ("1", False)])
 def test_an_answer_is_marked_on_a_terminal_only(
-    no_color: str, is_marked: bool, home: pathlib.Path, run_program: RunProgram
+    no_color: str, is_marked: bool, run_program: RunProgram
 ) -> None:
-    recorded_runs.make_run(Store(home), finished=True)
     environment = {"NO_COLOR": no_color, "TERM": "xterm"}
     program, terminal = pty.openpty()
     shown = run_program("show", environment=environment, stdout=os.ttyname(terminal))

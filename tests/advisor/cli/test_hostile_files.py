@@ -20,6 +20,7 @@ from advisor.cli import recommendations
 from advisor.execute import drafts
 from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
+from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.session import RUNNER_COMMAND
 
@@ -27,15 +28,15 @@ COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000
 
 
+@pytest.mark.usefixtures("made_run")
 @pytest.mark.parametrize(
     "arguments",
     [["show", "--json"], ["show"], ["export-run", "-o", "-"], ["history"], ["--help"], ["--spec"]],
     ids=" ".join,
 )
 def test_a_full_disk_behind_standard_output_is_a_user_error(
-    arguments: list[str], home: pathlib.Path, run_program: RunProgram
+    arguments: list[str], run_program: RunProgram
 ) -> None:
-    recorded_runs.make_run(Store(home), finished=True)
     assert_error(run_program(*arguments, stdout="/dev/full"), 2)
 
 
@@ -61,26 +62,25 @@ def test_a_nested_rubric_is_a_user_error(tmp_path: pathlib.Path, run_program: Ru
 
 
 def test_a_run_in_which_an_arm_stands_twice_is_damaged(
-    home: pathlib.Path, run_program: RunProgram
+    made_run: Run, run_program: RunProgram
 ) -> None:
-    run = recorded_runs.make_run(Store(home), finished=True)
-    events = (run.directory / "events.jsonl").read_text().splitlines(keepends=True)
+    file = made_run.directory / "events.jsonl"
+    events = file.read_text().splitlines(keepends=True)
     planned = json.loads(events[0])
     planned["run_event"]["plan"]["arms"].append(planned["run_event"]["plan"]["arms"][-1])
-    (run.directory / "events.jsonl").write_text(json.dumps(planned) + "\n" + "".join(events[1:]))
+    file.write_text(json.dumps(planned) + "\n" + "".join(events[1:]))
     for command in ("show", "report", "explain", "recipe"):
         assert_error(run_program(command, "latest"), 2)
 
 
 @pytest.mark.parametrize("name", ["md", "csv", "html", "json"])
 def test_reports_hold_no_control_characters(
-    name: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+    name: str, made_run: Run, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     hostile = "evil\x1b]0;title\x07\u202egnp"
-    run = recorded_runs.make_run(Store(home), finished=True)
-    header = json.loads((run.directory / "run.json").read_text())
+    header = json.loads((made_run.directory / "run.json").read_text())
     header["question"]["model"]["name"] = hostile
-    (run.directory / "run.json").write_text(json.dumps(header))
+    (made_run.directory / "run.json").write_text(json.dumps(header))
     run_program("report", "latest", "-f", name, "-o", str(tmp_path))
     (file,) = tmp_path.glob(f"*.{name}")
     text = file.read_text(encoding="utf-8")
@@ -118,22 +118,16 @@ def make_sparse(file: pathlib.Path) -> None:
     ids=["sparse", "fifo"],
 )
 def test_events_that_are_no_regular_or_a_huge_file_do_not_hang(
-    command: str,
-    replace: Callable[[pathlib.Path], None],
-    tmp_path: pathlib.Path,
-    run_program: RunProgram,
+    command: str, replace: Callable[[pathlib.Path], None], made_run: Run, run_program: RunProgram
 ) -> None:
-    run = recorded_runs.make_run(Store(tmp_path), finished=True).directory
-    events = run / "events.jsonl"
+    events = made_run.directory / "events.jsonl"
     events.unlink()
     replace(events)
-    assert_error(run_program(command, str(run)), 2)
+    assert_error(run_program(command, str(made_run.directory)), 2)
 
 
-def test_a_document_is_not_executed(
-    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
-) -> None:
-    recorded_runs.make_run(Store(home), finished=True)
+@pytest.mark.usefixtures("made_run")
+def test_a_document_is_not_executed(tmp_path: pathlib.Path, run_program: RunProgram) -> None:
     document = run_program("show", "--json").stdout
     (tmp_path / "answer.json").write_text(document)
     for command in ("verify", "resume"):
@@ -146,12 +140,11 @@ def test_root_is_warned_about_the_sandbox(
     user: int,
     *,
     is_warned: bool,
-    home: pathlib.Path,
+    made_run: Run,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = recorded_runs.make_run(Store(home), finished=True)
-    monkeypatch.setattr(drafts, "propose_or_answer", lambda *_: run)
+    monkeypatch.setattr(drafts, "propose_or_answer", lambda *_: made_run)
     monkeypatch.setattr(drafts, "create", lambda draft, _: draft)
     monkeypatch.setattr(recommendations, "execute", lambda *_: None)
     monkeypatch.setattr(os, "geteuid", lambda: user)

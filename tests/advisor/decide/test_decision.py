@@ -184,29 +184,25 @@ def test_an_answer_decided_again_is_the_answer_of_the_run_decided_so(
     assert again == read_back(decide(run, **changes))
 
 
-def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(
-    home: pathlib.Path,
-) -> None:
+def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(made_run: Run) -> None:
     required = (Constraint(criterion="speedup", at_least=1000.0),)
-    stored = recorded_runs.make_run(Store(home), finished=True)
-    barred = read_back(decide(stored, constraints=required))
+    barred = read_back(decide(made_run, constraints=required))
     assert barred.recommendation is None
     assert barred.problem is not None
     assert barred.problem.name == "nothing-viable"
     assert barred.headline[0].text == f"No recommendation: {barred.problem.what}"
-    free = decide_again(barred, stored.header().catalogue, constraints=())
+    free = decide_again(barred, made_run.header().catalogue, constraints=())
     assert free.problem is None
-    assert free == read_back(decide(stored))
+    assert free == read_back(decide(made_run))
 
 
-def test_a_constraint_that_the_task_does_not_measure_is_refused(home: pathlib.Path) -> None:
+def test_a_constraint_that_the_task_does_not_measure_is_refused(made_run: Run) -> None:
     required = (Constraint(criterion="ttft", at_most=0.2),)
-    stored = recorded_runs.make_run(Store(home), finished=True)
-    answer = read_back(decide(stored))
+    answer = read_back(decide(made_run))
     with pytest.raises(ConstraintError, match="ttft"):
-        decide(stored, constraints=required)
+        decide(made_run, constraints=required)
     with pytest.raises(ConstraintError, match="ttft"):
-        decide_again(answer, stored.header().catalogue, constraints=required)
+        decide_again(answer, made_run.header().catalogue, constraints=required)
 
 
 @pytest.mark.slow

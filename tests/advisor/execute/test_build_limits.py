@@ -10,7 +10,6 @@ from typing import Any
 
 import builders
 import pytest
-import recorded_runs
 import sessions
 from builders import BASELINE, DUPLICATE, replace
 
@@ -28,6 +27,7 @@ from advisor.execute import build_limits, building, remaining
 from advisor.execute.remaining import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
 from advisor.report.answer_files import decide
+from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 
@@ -139,13 +139,11 @@ def test_figures_of_the_catalogue_are_used_without_a_stored_run(tmp_path: pathli
     }
 
 
-def test_a_stored_run_of_the_same_question_comes_first(tmp_path: pathlib.Path) -> None:
-    store = Store(tmp_path)
-    run = recorded_runs.make_run(store, finished=True)
-    header = replace(run.header(), run_id="20991231-000000-0000")
-    (built,) = run.state().processes["compiled"][0].built.values()
+def test_a_stored_run_of_the_same_question_comes_first(home: pathlib.Path, made_run: Run) -> None:
+    header = replace(made_run.header(), run_id="20991231-000000-0000")
+    (built,) = made_run.state().processes["compiled"][0].built.values()
     total = built.build_seconds + built.first_call_seconds
-    assert expected(store, header, "compiled")["compiled"] == round(total, 1)
+    assert expected(Store(home), header, "compiled")["compiled"] == round(total, 1)
 
 
 @pytest.mark.parametrize(

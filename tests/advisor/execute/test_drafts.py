@@ -23,6 +23,7 @@ from advisor.domain.errors import GpuNotAttachedError
 from advisor.execute.drafts import propose, propose_again
 from advisor.probing import env_registry
 from advisor.report.answer_files import decide
+from advisor.store.runs import Run
 from advisor.store.store import Store
 
 
@@ -37,8 +38,8 @@ def test_the_batch_size_of_the_examples_is_measured_unless_others_are_asked_for(
     assert (draft.question.batch_sizes, draft.example_rows) == (sizes, rows)
 
 
-def test_the_failed_arms_are_retried_by_their_names_in_the_option(tmp_path: pathlib.Path) -> None:
-    made = decide(make_run(Store(tmp_path), finished=True))
+def test_the_failed_arms_are_retried_by_their_names_in_the_option(made_run: Run) -> None:
+    made = decide(made_run)
     others = (
         builders.unmeasured("unreached", option="default", status="excluded"),
         builders.unmeasured("absent"),
@@ -47,10 +48,8 @@ def test_the_failed_arms_are_retried_by_their_names_in_the_option(tmp_path: path
     assert arms_to_retry(answer) == ("broken/default",)
 
 
-def test_no_run_is_drafted_without_the_gpu_of_the_question(
-    tmp_path: pathlib.Path, context: Context
-) -> None:
-    header = make_run(Store(tmp_path), finished=True).header()
+def test_no_run_is_drafted_without_the_gpu_of_the_question(made_run: Run, context: Context) -> None:
+    header = made_run.header()
     question = replace(header.question, gpu="GPU-gone", device="cuda", python=sys.executable)
     header = replace(header, question=question)
     with pytest.raises(GpuNotAttachedError):

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import builders
 import pytest
-import recorded_runs
 from fake_clock import FakeClock
 from forks import run_command
 
@@ -38,14 +37,9 @@ sys.stdout.write(encode(decide(Run(pathlib.Path(sys.argv[1])))))
 """
 
 
-@pytest.fixture
-def run(tmp_path: pathlib.Path) -> Run:
-    return recorded_runs.make_run(Store(tmp_path), finished=True)
-
-
-def test_another_process_with_another_hash_seed_gives_the_same_bytes(run: Run) -> None:
-    command = [sys.executable, "-c", DECIDE_SCRIPT, str(run.directory)]
-    assert run_command(command, {"PYTHONHASHSEED": "7"}).stdout == encode(decide(run))
+def test_another_process_with_another_hash_seed_gives_the_same_bytes(made_run: Run) -> None:
+    command = [sys.executable, "-c", DECIDE_SCRIPT, str(made_run.directory)]
+    assert run_command(command, {"PYTHONHASHSEED": "7"}).stdout == encode(decide(made_run))
 
 
 def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:
