@@ -130,11 +130,11 @@ def compare(
     noise = context.catalogue().presets.noise
     comparison = compare_answers(first, second, threshold, noise)
     write_output(output, renderers[chosen](comparison))
-    if comparison.outcome == "regression" and (fail_on_regression or fail_on_undecided):
+    if comparison.conclusion == "regression" and (fail_on_regression or fail_on_undecided):
         raise typer.Exit(1)
-    code, next_step = NO_VERDICT.get(comparison.outcome, (0, ""))
+    code, next_step = NO_VERDICT.get(comparison.conclusion, (0, ""))
     if code == UNCOMPARED_CODE or (code and fail_on_undecided):
-        print_text(f"p3-advisor: {comparison.outcome}\n  next: {next_step}", err=True)
+        print_text(f"p3-advisor: {comparison.conclusion}\n  next: {next_step}", err=True)
         raise typer.Exit(code)
 
 

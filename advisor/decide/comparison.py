@@ -40,7 +40,7 @@ FAILURES: Final[tuple[Status, ...]] = (
     *("out-of-memory", "timed-out", "crashed"),
 )
 
-Outcome = Literal["no-regression", "regression", "undecided", "not-comparable", "same-run"]
+Conclusion = Literal["no-regression", "regression", "undecided", "not-comparable", "same-run"]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     #: Of the first and of the second run.
     answers: tuple[AnswerSummary, AnswerSummary]
-    outcome: Outcome
+    conclusion: Conclusion
     threshold: float
     differences: tuple[Difference, ...]
     comparable: bool
@@ -143,7 +143,7 @@ def compare_answers(
         before=before.run_id,
         after=after.run_id,
         answers=(AnswerSummary.of(before), AnswerSummary.of(after)),
-        outcome="same-run",
+        conclusion="same-run",
         threshold=threshold,
         differences=differences,
         comparable=is_comparable,
@@ -168,7 +168,7 @@ def compare_answers(
     )
     if is_same:
         return comparison
-    return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
+    return msgspec.structs.replace(comparison, conclusion=_conclude(comparison))
 
 
 def _baseline_of(answer: Answer) -> tuple[str, dict[str, str]]:
@@ -189,7 +189,7 @@ def _cells_of(answer: Answer) -> dict[str, tuple[Cell, ...]]:
     return {arm: each.cells for arm, each in answer.measurements.items() if each.cells}
 
 
-def _outcome(comparison: Comparison) -> Outcome:
+def _conclude(comparison: Comparison) -> Conclusion:
     if not comparison.comparable:
         return "not-comparable"
     if comparison.regressions or comparison.failed:

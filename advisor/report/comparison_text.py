@@ -29,7 +29,7 @@ def render(comparison: Comparison, before: Answer, after: Answer, width: float =
     blocks = [
         [f"before  {_name_run(before)}", f"after   {_name_run(after)}"],
         _differences(comparison, width),
-        conclusion(comparison),
+        conclusion_lines(comparison),
     ]
     blocks += [_within(rows, width) for rows in _tables(comparison)]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -53,7 +53,7 @@ def _within(rows: Sequence[Sequence[str]], width: float) -> list[str]:
 
 def _differences(comparison: Comparison, width: float) -> list[str]:
     if not comparison.differences:
-        return [] if comparison.outcome == "same-run" else ["Nothing differs."]
+        return [] if comparison.conclusion == "same-run" else ["Nothing differs."]
     names = max(len(each.what) for each in comparison.differences)
     most = int(min(max((width - names - GAPS) / 2, SHORTEST_VALUE), LONGEST_VALUE))
     rows = [
@@ -73,7 +73,7 @@ def _clip(value: str, most: int) -> str:
 def render_markdown(comparison: Comparison) -> str:
     blocks = [
         [f"## p3-advisor: {escape(comparison.before)} against {escape(comparison.after)}"],
-        [escape(line) for line in conclusion(comparison)],
+        [escape(line) for line in conclusion_lines(comparison)],
     ]
     blocks += [
         markdown_table(rows[0], _escape_rows(rows[1:]), _text_columns(rows))
@@ -151,8 +151,8 @@ def _text_columns(rows: Sequence[Sequence[str]]) -> set[int]:
     return {0, *(number for number, head in enumerate(rows[0]) if head == "verdict")}
 
 
-def conclusion(comparison: Comparison) -> list[str]:
-    if comparison.outcome == "same-run":
+def conclusion_lines(comparison: Comparison) -> list[str]:
+    if comparison.conclusion == "same-run":
         return [f"Both are the run {comparison.before}: nothing was compared."]
     if not comparison.comparable:
         names = ", ".join(each.what for each in comparison.differences if each.decisive)

@@ -23,8 +23,8 @@ comment() {
 p3-advisor recommend --model "$MODEL" "${options[@]}"
 # It fails with a document where the runs are not comparable.
 document=$(p3-advisor compare "$BASELINE" latest --format json) || [ -n "$document" ]
-outcome=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["outcome"])' "$document")
-echo "outcome=$outcome" >> "$GITHUB_OUTPUT"
+conclusion=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["conclusion"])' "$document")
+echo "conclusion=$conclusion" >> "$GITHUB_OUTPUT"
 status=0
 comparison=$(mktemp)
 p3-advisor compare "$BASELINE" latest "${gate[@]}" --format md > "$comparison" || status=$?

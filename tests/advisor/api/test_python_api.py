@@ -95,7 +95,7 @@ def test_a_document_is_decided_again_without_a_measurement() -> None:
     assert other.answer.question.priorities.performance == 100
     assert run.answer.question.priorities.performance != 100
     assert other.recommendation is not None
-    assert run.compare(other).outcome == "same-run"
+    assert run.compare(other).conclusion == "same-run"
 
 
 def test_the_documented_lines_work_without_advice(here: pathlib.Path) -> None:

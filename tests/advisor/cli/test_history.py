@@ -296,7 +296,7 @@ def test_a_run_compared_with_itself_shows_no_change_in_either_spelling_of_json(
     answer = run_cli(*asked, "--fail-on-regression", "90%", "--format", "json")
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
-    assert (found["outcome"], found["differences"], found["changes"]) == ("same-run", [], [])
+    assert (found["conclusion"], found["differences"], found["changes"]) == ("same-run", [], [])
     assert run_cli(*asked, "--fail-on-undecided").returncode == UNDECIDED_CODE == 4
     assert "Nothing differs." not in run_cli(*asked).stdout
     assert run_cli(*asked, "--fail-on-regression", "much").returncode == 2
@@ -372,19 +372,19 @@ def test_a_report_of_several_devices_has_their_portability(
     )
 
 
-def test_the_outcome_sets_the_exit_code(
+def test_the_conclusion_sets_the_exit_code(
     run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     slower = copy_slower(recorded, tmp_path, arms={"quick"})
     answer = run_cli("compare", recorded.name, slower, "--fail-on-regression", "1%")
     assert answer.returncode in {0, 1}, answer.stderr
     document = json.loads(run_cli("compare", recorded.name, slower, "-f", "json").stdout)
-    assert answer.returncode == (1 if document["outcome"] == "regression" else 0)
+    assert answer.returncode == (1 if document["conclusion"] == "regression" else 0)
     other = copy_slower(recorded, tmp_path / "other", dtype="float16")
     for asked in ((), ("--fail-on-regression", "1%")):
         refused = run_cli("compare", recorded.name, other, *asked, "--json")
         assert refused.returncode == 2
-        assert json.loads(refused.stdout)["outcome"] == "not-comparable", "the one document"
+        assert json.loads(refused.stdout)["conclusion"] == "not-comparable", "the one document"
         assert "not-comparable" in refused.stderr
 
 

@@ -61,7 +61,7 @@ def with_failure(answer: Answer, status: Status) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("speedup", "spread", "verdict", "outcome"),
+    ("speedup", "spread", "verdict", "conclusion"),
     [
         (2.0, 1.001, "same", "no-regression"),
         (2.06, 1.001, "same", "no-regression"),
@@ -72,10 +72,10 @@ def with_failure(answer: Answer, status: Status) -> Answer:
         (2.4, 1.3, "undecided", "undecided"),
     ],
 )
-def test_the_speedup_decides(speedup: float, spread: float, verdict: str, outcome: str) -> None:
+def test_the_speedup_decides(speedup: float, spread: float, verdict: str, conclusion: str) -> None:
     found = compare_two(with_speedup(2.0, spread), with_speedup(speedup, spread), 0.05)
     (compiled,) = found.changes
-    assert (compiled.verdict, found.outcome) == (verdict, outcome)
+    assert (compiled.verdict, found.conclusion) == (verdict, conclusion)
     assert compiled.ratio.value == pytest.approx(speedup / 2)
 
 
@@ -87,7 +87,7 @@ def test_a_slower_machine_is_drift_and_no_regression() -> None:
         with_cells(after, builders.BASELINE, **slow),
         0.05,
     )
-    assert found.outcome == "no-regression"
+    assert found.conclusion == "no-regression"
     assert [(str(each.shape), each.verdict) for each in found.drift] == [("1", "slower")]
     assert found.drift[0].ratio.value == pytest.approx(0.5)
     assert found.changes[0].before.value / found.changes[0].after.value == pytest.approx(0.5)
@@ -135,7 +135,7 @@ def test_rounds_do_not_show_how_processes_differ(
 def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
     found = compare_two(with_noise(with_speedup(2.0), 0.6), with_speedup(0.5, 1.001), 0.05)
     assert found.unfit == (found.before,)
-    assert (found.changes[0].verdict, found.outcome) == ("undecided", "undecided")
+    assert (found.changes[0].verdict, found.conclusion) == ("undecided", "undecided")
     assert found.found_from is None
 
 
@@ -162,21 +162,21 @@ def test_a_speedup_without_an_interval_and_the_baseline_alone_are_undecided() ->
         with_speedup(2.0), "compiled", speedup=Interval(value=0.5, low=None, high=None)
     )
     found = compare_two(with_speedup(2.0), unbounded, 0.05)
-    assert (found.changes[0].verdict, found.outcome) == ("undecided", "undecided")
+    assert (found.changes[0].verdict, found.conclusion) == ("undecided", "undecided")
     alone = with_failure(with_speedup(2.0), "excluded")
-    assert compare_two(alone, alone, 0.05).outcome == "undecided"
+    assert compare_two(alone, alone, 0.05).conclusion == "undecided"
 
 
 @pytest.mark.parametrize(
-    ("status", "outcome"), [("build-failed", "regression"), ("excluded", "undecided")]
+    ("status", "conclusion"), [("build-failed", "regression"), ("excluded", "undecided")]
 )
 def test_an_arm_that_fails_now_is_a_regression_unless_it_was_not_tried(
-    status: Status, outcome: str
+    status: Status, conclusion: str
 ) -> None:
     found = compare_two(with_speedup(2.0), with_failure(with_speedup(2.0), status), 0.05)
-    failed = [("compiled", "build-failed")] if outcome == "regression" else []
+    failed = [("compiled", "build-failed")] if conclusion == "regression" else []
     assert [(each.arm, each.status) for each in found.failed] == failed
-    assert (found.outcome, found.only_before) == (outcome, ("compiled",))
+    assert (found.conclusion, found.only_before) == (conclusion, ("compiled",))
 
 
 def test_another_version_of_the_baseline_is_named() -> None:
@@ -209,7 +209,7 @@ def test_the_baseline_is_that_of_the_run() -> None:
 def test_another_question_makes_speeds_incomparable(question: Question) -> None:
     found = compare_two(run_answer(), run_answer(0.2, question=question), 0.05)
     assert not found.comparable
-    assert (found.changes, found.drift, found.outcome) == ((), (), "not-comparable")
+    assert (found.changes, found.drift, found.conclusion) == ((), (), "not-comparable")
     assert found.differences[0].decisive
 
 
@@ -328,14 +328,14 @@ def test_a_run_compared_with_itself_has_no_undecided_arm(noise_floor: float) -> 
     decided = replace(run, rubric="another")
     for again in (run, decided):
         found = compare_answers(run, again, 0.05, NOISE)
-        assert (found.outcome, found.undecided, found.found_from) == ("same-run", (), None)
+        assert (found.conclusion, found.undecided, found.found_from) == ("same-run", (), None)
         assert (found.changes, found.drift) == ((), ())
     resumed = with_cells(run, "compiled", tflops=1.0)
-    assert compare_answers(run, resumed, 0.05, NOISE).outcome != "same-run"
+    assert compare_answers(run, resumed, 0.05, NOISE).conclusion != "same-run"
 
 
 @pytest.mark.parametrize(
-    ("after", "spread", "verdict", "outcome"),
+    ("after", "spread", "verdict", "conclusion"),
     [
         (10.0, 1.02, "same", "no-regression"),
         (8.0, 1.02, "slower", "regression"),
@@ -343,21 +343,21 @@ def test_a_run_compared_with_itself_has_no_undecided_arm(noise_floor: float) -> 
         (9.0, 1.3, "undecided", "undecided"),
     ],
 )
-def test_the_goodput_decides(after: float, spread: float, verdict: str, outcome: str) -> None:
+def test_the_goodput_decides(after: float, spread: float, verdict: str, conclusion: str) -> None:
     first = served_run({"engine": 10.0, "baseline": 1.0}, spread=1.01)
     second = served_run({"engine": after, "baseline": 1.0}, spread=spread)
     found = compare_answers(first, second, 0.1, NOISE)
     changes = {change.arm: change for change in found.changes}
     assert changes["engine"].verdict == verdict
     assert changes["engine"].ratio.value == pytest.approx(after / 10)
-    assert found.outcome == ("undecided" if spread > 1.1 else outcome)
+    assert found.conclusion == ("undecided" if spread > 1.1 else conclusion)
 
 
 def test_other_limits_are_not_comparable() -> None:
     first = served_run({"engine": 10.0}, spread=1.01)
     second = served_run({"engine": 5.0}, spread=1.01, itl=0.1)
     found = compare_answers(first, second, 0.1, NOISE)
-    assert found.outcome == "not-comparable"
+    assert found.conclusion == "not-comparable"
     assert found.changes == ()
 
 

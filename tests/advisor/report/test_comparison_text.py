@@ -33,7 +33,7 @@ def test_the_text_lists_differences_before_speeds() -> None:
     compared = compare_two(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"))
     text = comparison_text.render(*compared)
     assert text.index("9.9") < text.index("slower")
-    assert comparison_text.conclusion(compared[0])[0] in text.splitlines()
+    assert comparison_text.conclusion_lines(compared[0])[0] in text.splitlines()
     assert "9.9" in comparison_text.render_markdown(compared[0]).replace("\\", "")
 
 
@@ -48,18 +48,18 @@ def test_a_run_that_did_not_finish_is_marked() -> None:
 
 def test_the_conclusion_names_threshold_drift_and_what_makes_runs_incomparable() -> None:
     same = compare_two(with_speedup(2.0, 1.001), with_speedup(2.0, 1.001), 0.025)
-    assert "2.5 %" in comparison_text.conclusion(same[0])[0]
+    assert "2.5 %" in comparison_text.conclusion_lines(same[0])[0]
     slower, _, _ = compare_two(
         with_cells(with_speedup(2.0, 1.001), builders.BASELINE, seconds=timed_cell(0.1).seconds),
         with_cells(with_speedup(2.0, 1.001), builders.BASELINE, seconds=timed_cell(0.2).seconds),
     )
-    assert "0.50x" in comparison_text.conclusion(slower)[1]
+    assert "0.50x" in comparison_text.conclusion_lines(slower)[1]
     other = run_answer(question=builders.question(dtype="float16"))
-    assert comparison_text.conclusion(compare_two(run_answer(), other)[0])[0].startswith(
+    assert comparison_text.conclusion_lines(compare_two(run_answer(), other)[0])[0].startswith(
         "No verdict"
     )
     itself, run = compare_answers(other, other, 0.05, NOISE), other.run_id
-    assert run in "".join(comparison_text.conclusion(itself))
+    assert run in "".join(comparison_text.conclusion_lines(itself))
 
 
 def test_costs_are_written_and_narrow_tables_leave_out_columns() -> None:
@@ -72,7 +72,7 @@ def test_costs_are_written_and_narrow_tables_leave_out_columns() -> None:
         ),
     }
     compared = compare_two(before, with_measurement(before, "compiled", **costs))
-    lines = comparison_text.conclusion(compared[0])
+    lines = comparison_text.conclusion_lines(compared[0])
     assert any("compiled" in line and "close" in line for line in lines)
     text = comparison_text.render(*compared)
     assert "2.0e-03" in text
