@@ -235,15 +235,22 @@ def simulate_run(session: SimulatedSession, question: Question) -> tuple[Header,
     return header, recorder.state
 
 
+def unexpected(_: RunState) -> Answer:
+    raise AssertionError
+
+
 def progress_of(
-    session: SimulatedSession,
-    recorder: Recorder,
+    session: Any,
+    recorder: Recorder | RunState,
     question: Question,
-    answer_of: Callable[[RunState], Answer],
+    answer_of: Callable[[RunState], Answer] = unexpected,
+    **changes: Any,
 ) -> RunInProgress:
     """Return a run in progress on a simulated machine, with the shipped limits of visits."""
-    return RunInProgress(
-        session=session,  # type: ignore[arg-type]
+    if isinstance(recorder, RunState):
+        recorder = Recorder(recorder, clock=lambda: 0.0, store=lambda _: None)
+    made = RunInProgress(
+        session=session,
         recorder=recorder,
         header=builders.header(question=question),
         store=Store(pathlib.Path(os.devnull)),
@@ -254,6 +261,7 @@ def progress_of(
         builds_at_once=1,
         answer_of=answer_of,
     )
+    return builders.replace(made, **changes)
 
 
 def new_recorder(arms: Sequence[str]) -> Recorder:

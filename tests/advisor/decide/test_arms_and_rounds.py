@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_runs import OPENED
 
-from advisor.decide.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
+from advisor.decide.rounds import (
+    is_valid,
+    last_ready_process,
+    log_median_seconds,
+    more_time,
+    visits_by_round,
+)
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
@@ -287,3 +293,31 @@ def test_a_second_process_gives_the_warm_build_seconds() -> None:
     )
     build = only_measurement(summarise(state, RACES)).build_seconds
     assert (build.cold, build.warm) == (30.0, 2.0)
+
+
+#: Builds of 3 s for each batch size.
+BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
+LATE = builders.process(
+    ready=False,
+    outcome=Outcome(Failure("skipped", phase="build", reason="late", skip_cause="out-of-time")),
+)
+
+
+def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
+    plan = builders.plan("compiled", "late", "crashed")
+    arms = tuple(replace(each, expected_build_seconds=30.0) for each in plan.arms)
+    crash = Failure("crashed", phase="build", reason="gone")
+    crashed = builders.process(ready=False, outcome=Outcome(crash))
+    state = builders.run_state(
+        {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": crashed},
+        plan=replace(plan, arms=arms),
+        at=40.0,
+    )
+    question = builders.question()
+    free = replace(question.budget, seconds={}, race_share=0.7)
+    question = replace(question, budget=free)
+    assert more_time(state, question).endswith("--budget 100s")
+    later = replace(state, at=400.0)
+    assert more_time(later, question).endswith("--budget 11min")
+    short = replace(free, seconds={"forward": 100.0})
+    assert more_time(state, replace(question, budget=short)).endswith("3min")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 from typing import Any
 
 import builders
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 import recorded_runs
 from drawn import weights
+from forks import run_command
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kept.runs import NAMES, read_run
@@ -324,3 +326,18 @@ def test_a_limit_of_the_start_is_met_by_the_fastest_way(limit: float, is_met: bo
     running = run_state(finished=False)
     assert not fails(running, "compiled"), "starts are measured last"
     assert evaluate(header, running).question.constraints == (constraint,)
+
+
+DECIDE_SCRIPT = """
+import pathlib, sys
+from advisor.report.answer_files import decide
+from advisor.domain.answer import encode
+from advisor.store.runs import Run
+
+sys.stdout.write(encode(decide(Run(pathlib.Path(sys.argv[1])))))
+"""
+
+
+def test_another_process_with_another_hash_seed_gives_the_same_bytes(made_run: Run) -> None:
+    command = [sys.executable, "-c", DECIDE_SCRIPT, str(made_run.directory)]
+    assert run_command(command, {"PYTHONHASHSEED": "7"}).stdout == encode(decide(made_run))

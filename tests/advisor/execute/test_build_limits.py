@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pathlib
 import types
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -12,23 +11,19 @@ import builders
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE, replace
+from simulation import SimulatedSession, progress_of
 
 from advisor.ask.context import Context
 from advisor.ask.resolve import choose_budget
-from advisor.decide.rounds import more_time
-from advisor.domain.catalogue import EarlierRuns
-from advisor.domain.constraints import Priorities
 from advisor.domain.errors import OptionValueError
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Question
 from advisor.domain.run_events import RunEvent
-from advisor.domain.run_state import Header, RunState
+from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, building, remaining
-from advisor.execute.remaining import with_expected_builds
+from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from advisor.report.answer_files import decide
-from advisor.store.runs import Run
-from advisor.store.store import Store
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
@@ -91,10 +86,9 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(context: Con
     assert "quick" in answer.measurements
 
 
-def in_progress(state: RunState, question: Question, left: float = math.inf) -> Any:
-    """Stand for a run with so many seconds left for builds."""
-    fields = {"state": state, "question": question, "races_end": left, "clock": lambda: 0.0}
-    return types.SimpleNamespace(**fields)
+def in_progress(state: RunState, question: Question, left: float = math.inf) -> RunInProgress:
+    """Return a run with so many seconds left for builds."""
+    return progress_of(SimulatedSession({BASELINE: 0.0}), state, question, races_end=left)
 
 
 @pytest.mark.parametrize(("expected", "starts"), [(20.0, True), (50.0, False)])
@@ -112,38 +106,6 @@ def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
         assert found.skip_cause == "build-limit"
         assert f"{expected:g} s" in found.reason
         assert "1,000 requests" in found.reason
-
-
-FIGURES = {
-    arm: EarlierRuns(build_seconds=seconds, largest_speedup=2.0)
-    for arm, seconds in (("pytorch-eager", 0.1), ("compiled", 20.0), ("compiled/short", 10.0))
-}
-WITH_FIGURES = builders.header(
-    catalogue=builders.catalogue(builders.workflow("compiled"), earlier_runs={"cpu": FIGURES})
-)
-
-
-def expected(store: Store, header: Header, *arms: str) -> dict[str, float | None]:
-    found = with_expected_builds(builders.plan(*arms).arms, header, store)
-    return {each.id: each.expected_build_seconds for each in found}
-
-
-def test_figures_of_the_catalogue_are_used_without_a_stored_run(tmp_path: pathlib.Path) -> None:
-    found = expected(Store(tmp_path), WITH_FIGURES, "compiled", "compiled/other", "unknown")
-    assert found == {
-        "pytorch-eager": 0.1,
-        "pytorch-eager#duplicate": 0.1,
-        "compiled": 20.0,
-        "compiled/other": 15.0,
-        "unknown": None,
-    }
-
-
-def test_a_stored_run_of_the_same_question_comes_first(home: pathlib.Path, made_run: Run) -> None:
-    header = replace(made_run.header(), run_id="20991231-000000-0000")
-    (built,) = made_run.state().processes["compiled"][0].built.values()
-    total = built.build_seconds + built.first_call_seconds
-    assert expected(Store(home), header, "compiled")["compiled"] == round(total, 1)
 
 
 @pytest.mark.parametrize(
@@ -193,38 +155,6 @@ def test_an_arm_is_not_built_where_two_of_its_workflow_failed_alike(
     assert found == (None if is_built else failures["compile"])
 
 
-def test_an_arm_without_figures_may_gain_as_much_as_its_workflow(tmp_path: pathlib.Path) -> None:
-    plan = builders.plan("compiled", "compiled/other", "unknown")
-    found = with_expected_builds(plan.arms, WITH_FIGURES, Store(tmp_path))
-    gains = {each.id: each.possible_gain for each in found if each.workflow != BASELINE}
-    assert builders.known(gains["compiled"]) > 0
-    assert gains == {
-        "compiled": gains["compiled"],
-        "compiled/other": gains["compiled"],
-        "unknown": None,
-    }
-
-
-def possible_gain(arm: str, tmp_path: pathlib.Path, **priorities: float) -> float:
-    header = builders.header(
-        catalogue=builders.shipped_catalogue(),
-        question=builders.question(priorities=Priorities(**priorities)),
-    )
-    (found,) = with_expected_builds(
-        [each for each in builders.plan(arm).arms if each.id == arm], header, Store(tmp_path)
-    )
-    return builders.known(found.possible_gain)
-
-
-def test_what_an_arm_may_gain_depends_on_the_weights(tmp_path: pathlib.Path) -> None:
-    """AOTInductor was at most faster than `torch.compile`, but needs an export."""
-    by_speed = {"performance": 100.0, "productivity": 0.0, "portability": 0.0}
-    by_effort = {"performance": 50.0, "productivity": 50.0, "portability": 0.0}
-    first, other = "aotinductor", "torch-compile-inductor"
-    assert possible_gain(first, tmp_path, **by_speed) > possible_gain(other, tmp_path, **by_speed)
-    assert possible_gain(first, tmp_path, **by_effort) < possible_gain(other, tmp_path, **by_effort)
-
-
 @pytest.mark.parametrize(
     ("left", "slowness", "is_built"), [(29.0, 1, False), (31.0, 1, True), (31.0, 2, False)]
 )
@@ -248,32 +178,6 @@ def test_a_build_that_cannot_end_in_time_is_left_out(
     assert (found is None) == is_built
     if isinstance(found, Failure):
         assert found.skip_cause == "out-of-time"
-
-
-LATE = builders.process(
-    ready=False,
-    outcome=Outcome(Failure("skipped", phase="build", reason="late", skip_cause="out-of-time")),
-)
-
-
-def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
-    plan = builders.plan("compiled", "late", "crashed")
-    arms = tuple(replace(each, expected_build_seconds=30.0) for each in plan.arms)
-    crash = Failure("crashed", phase="build", reason="gone")
-    crashed = builders.process(ready=False, outcome=Outcome(crash))
-    state = builders.run_state(
-        {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": crashed},
-        plan=replace(plan, arms=arms),
-        at=40.0,
-    )
-    question = builders.question()
-    free = replace(question.budget, seconds={}, race_share=0.7)
-    question = replace(question, budget=free)
-    assert more_time(state, question).endswith("--budget 100s")
-    later = replace(state, at=400.0)
-    assert more_time(later, question).endswith("--budget 11min")
-    short = replace(free, seconds={"forward": 100.0})
-    assert more_time(state, replace(question, budget=short)).endswith("3min")
 
 
 @pytest.mark.parametrize(("budget", "is_refused"), [("10s", True), ("30s", False), ("", False)])
@@ -320,15 +224,10 @@ def test_builds_on_a_gpu_wait_for_the_import_of_the_reference_alone(
         send_and_wait=lambda *_: (),
         create_models=lambda: (),
         start_reference=lambda *_, **__: (),
+        machine=types.SimpleNamespace(clock=lambda: 0.0),
     )
-    progress: Any = types.SimpleNamespace(
-        session=session,
-        state=builders.run_state({}, plan=Plan(arms=arms, excluded=()), groups={}),
-        question=builders.question(device=device),
-        header=builders.header(),
-        builds_at_once=2,
-        seconds=100.0,
-    )
+    state = builders.run_state({}, plan=Plan(arms=arms, excluded=()), groups={})
+    progress = progress_of(session, state, builders.question(device=device), builds_at_once=2)
     monkeypatch.setattr(remaining, "needed_arms", lambda *_: arms)
     monkeypatch.setattr(building, "without_waiting", lambda chosen, _: chosen)
 

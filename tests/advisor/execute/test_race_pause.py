@@ -9,30 +9,37 @@ from typing import Any
 import builders
 import pytest
 from builders import BASELINE, replace
+from simulation import progress_of
 
 from advisor.domain.plan import Arm, Plan
-from advisor.domain.run_state import ProcessState
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.execute import race_pause
+from advisor.execute.run_in_progress import RunInProgress
 from probes.events import Built
 from probes.shape import Shape
 
 SIZES = (1, 2, 3)
 
 
-def progress_of(
-    building: str, ready: Sequence[str], clock: Callable[[], float], **known: Any
-) -> Any:
-    """Stands for a run whose races may last until second 70, while one arm is built."""
+def pausing(
+    building: str,
+    ready: Sequence[str],
+    clock: Callable[[], float],
+    state: RunState,
+    end: float,
+    **asked: Any,
+) -> RunInProgress:
+    """Return a run whose races may last until second 70, while one arm is built."""
     session = types.SimpleNamespace(
         is_running=lambda arm: arm in {*ready, building},
         has_started=lambda _: True,
         has_failed=lambda _: False,
         is_built=lambda arm: arm in ready,
         is_building=lambda arm: arm == building,
+        machine=types.SimpleNamespace(clock=clock),
     )
-    return types.SimpleNamespace(
-        session=session, clock=clock, seconds=100.0, races_end=70.0, **known
-    )
+    question = builders.question(**asked)
+    return progress_of(session, state, question, seconds=100.0, races_end=70.0, end=end)
 
 
 def pause_of(
@@ -61,15 +68,8 @@ def pause_of(
         plan=Plan(arms=arms, excluded=()),
         at=at,
     )
-    progress = progress_of(
-        "slow",
-        (BASELINE, "quick"),
-        clock,
-        state=state,
-        question=builders.question(batch_sizes=SIZES, **asked),
-        header=builders.header(catalogue=builders.shipped_catalogue()),
-        end=78.0,
-    )
+    ready = (BASELINE, "quick")
+    progress = pausing("slow", ready, clock, state, 78.0, batch_sizes=SIZES, **asked)
     running = types.SimpleNamespace(running=["slow"])
     return race_pause.RacePause(progress, running, ["quick", "slow"])  # type: ignore[arg-type]
 
@@ -192,5 +192,5 @@ def test_the_first_build_of_a_workflow_may_take_longer(
         builders.arm("other", workflow="b"),
     ]
     state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
-    progress = progress_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
+    progress = pausing(building, (BASELINE, "first"), lambda: now, state, 100.0)
     assert race_pause.builds_are_over(progress) is builds_are_over

@@ -1,0 +1,41 @@
+"""Events of a run are numbered, stored and folded in their order."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+
+from advisor.domain.run_events import ArmsPlanned, Finished, LoggedEvent, Resumed
+from advisor.domain.run_state import RunState
+from advisor.execute.run_in_progress import Recorder
+
+
+def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:
+    stored: list[LoggedEvent] = []
+    recorder = Recorder(RunState(), clock=lambda: 0.0, store=stored.append)
+    plan = builders.plan("compiled")
+    events = recorder.record_each([ArmsPlanned(plan=plan), Finished()])
+    first = next(events)
+    assert stored == [first]
+    assert recorder.state.plan == plan
+    assert not recorder.state.finished
+    second = next(events)
+    assert stored == [first, second]
+    assert recorder.state.finished
+
+
+def test_numbers_and_times_continue_from_the_last_event() -> None:
+    seconds = iter([100.0, 100.5, 102.0])
+    recorder = Recorder(RunState(seq=7, at=40.0), clock=lambda: next(seconds), store=lambda _: None)
+    events = [recorder.record(Resumed()), recorder.record(Resumed())]
+    assert [(event.seq, event.at) for event in events] == [(8, 40.5), (9, 42.0)]
+
+
+def test_an_event_that_cannot_be_stored_is_not_folded() -> None:
+    def fail(_: LoggedEvent) -> None:
+        raise OSError
+
+    recorder = Recorder(RunState(), clock=lambda: 0.0, store=fail)
+    with pytest.raises(OSError):  # noqa: PT011 - any will do
+        recorder.record(Finished())
+    assert recorder.state == RunState()
