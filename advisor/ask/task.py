@@ -47,11 +47,11 @@ def choose_task(
     if task == FORWARD:
         return task
     known = {workflow.id: workflow for workflow in workflows}
-    arms = {name: ArmName.parse(name) for name in named}
     supported: dict[str, set[Task]] = {}
-    for name, one in arms.items():
-        workflow = known[one.workflow]
-        declared = [workflow.arm(one.option)] if one.option else workflow.arms.values()
+    for name in named:
+        arm = ArmName.parse(name)
+        workflow = known[arm.workflow]
+        declared = [workflow.arm(arm.option)] if arm.option else workflow.arms.values()
         supported[name] = {task for each in declared for task in each.tasks or workflow.tasks}
     if all(task in tasks for tasks in supported.values()):
         return task

@@ -59,12 +59,13 @@ def _peak_shares(
     seconds: float, flops: int | None, weight_bytes: int | None, dtype: str, peaks: Peaks | None
 ) -> tuple[float | None, float | None]:
     """Return the shares of the measured peaks of memory and arithmetic; None if not known."""
-    peak = peaks.operations_per_second.get(dtype) if peaks else None
-    memory = weight_bytes / seconds / peaks.bytes_per_second if weight_bytes and peaks else None
-    is_cached = memory is not None and (
-        memory > CACHED_SHARE or (weight_bytes or 0) <= CACHED_BYTES
-    )
-    return None if is_cached else memory, flops / seconds / peak if flops and peak else None
+    if peaks is None:
+        return None, None
+    memory, peak = None, peaks.operations_per_second.get(dtype)
+    if weight_bytes and weight_bytes > CACHED_BYTES:
+        share = weight_bytes / seconds / peaks.bytes_per_second
+        memory = share if share <= CACHED_SHARE else None
+    return memory, flops / seconds / peak if flops and peak else None
 
 
 def find_bound(memory: float | None, compute: float | None, busy: float | None) -> Bound:

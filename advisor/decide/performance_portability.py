@@ -171,11 +171,11 @@ def find_application(
 
 def is_same_work(one: Question, two: Question) -> bool:
     # The precision may differ: devices support different ones.
-    facts = [
+    first, second = (
         (without_directories(each.model), each.task, each.batch_sizes, each.lengths)
         for each in (one, two)
-    ]
-    return facts[0] == facts[1]
+    )
+    return first == second
 
 
 def refused_workflows(state: RunState) -> tuple[str, ...]:

@@ -43,18 +43,20 @@ class SpeedupErrors(NamedTuple):
 
 def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
     """Return the speed-ups of `arms`; that of the baseline has no error."""
-    by_arm = results.by_arm
-    measurements = [by_arm[arm] for arm in arms]
+    measurements = [results.by_arm[arm] for arm in arms]
     speedups, weights = _speedups(measurements)
     is_exact = [arm == results.baseline for arm in arms]
     return SpeedupErrors(
         arms=tuple(arms),
-        logs=tuple(tuple(math.log(one.value) for one in each) for each in speedups),
+        logs=tuple(tuple(math.log(one.value) for one, _ in each) for each in speedups),
         within=tuple(
-            tuple(0.0 if exact else _standard_error(one) for one in each)
+            tuple(0.0 if exact else _standard_error(one) for one, _ in each)
             for exact, each in zip(is_exact, speedups, strict=True)
         ),
-        ranges=tuple(map(_ranges, measurements, speedups)),
+        ranges=tuple(
+            tuple(_log_bounds(one) if is_contradicted else None for one, is_contradicted in each)
+            for each in speedups
+        ),
         between=tuple(
             0.0 if exact else _process_error(measured)
             for exact, measured in zip(is_exact, measurements, strict=True)
@@ -130,27 +132,29 @@ def is_shown_faster(one: Measurement, other: Measurement, baseline: str, certain
     return lead > statistics.NormalDist().inv_cdf(certain) * error
 
 
-def _speedups(measurements: Sequence[Measurement]) -> tuple[list[list[Interval]], list[float]]:
-    """Return the speed-ups by arm and shape, and the weights; means where the shapes differ."""
-    shapes = {tuple(cell.shape for cell in measured.cells) for measured in measurements}
-    if len(shapes) == 1 and shapes != {()}:
-        weights = [cell.weight for cell in measurements[0].cells]
-        return [[cell.speedup for cell in measured.cells] for measured in measurements], weights
-    return [[measured.speedup] for measured in measurements], [1.0]
+def _speedups(
+    measurements: Sequence[Measurement],
+) -> tuple[list[list[tuple[Interval, bool]]], list[float]]:
+    """Return the speed-ups by arm and shape, and the weights; means where the shapes differ.
+
+    Each comes with whether typical and fastest calls contradict each other.
+    """
+    by_arm = [
+        [(cell.speedup, cell.fastest_calls is not None) for cell in measured.cells]
+        for measured in measurements
+    ]
+    if len({tuple(cell.shape for cell in each.cells) for each in measurements}) == 1 and by_arm[0]:
+        return by_arm, [cell.weight for cell in measurements[0].cells]
+    return [
+        [(measured.speedup, any(is_contradicted for _, is_contradicted in each))]
+        for measured, each in zip(measurements, by_arm, strict=True)
+    ], [1.0]
 
 
-def _ranges(
-    measurement: Measurement, speedups: Sequence[Interval]
-) -> tuple[tuple[float, float] | None, ...]:
-    contradicted = [cell.fastest_calls is not None for cell in measurement.cells]
-    if len(speedups) != len(contradicted):
-        contradicted = [any(contradicted)] * len(speedups)
-    return tuple(
-        (math.log(one.low), math.log(one.high))
-        if is_contradicted and one.low and one.high
-        else None
-        for one, is_contradicted in zip(speedups, contradicted, strict=True)
-    )
+def _log_bounds(speedup: Interval) -> tuple[float, float] | None:
+    if not (speedup.low and speedup.high):
+        return None
+    return math.log(speedup.low), math.log(speedup.high)
 
 
 def _standard_error(speedup: Interval) -> float:

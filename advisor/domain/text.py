@@ -127,12 +127,12 @@ def write_speedup(
     With `interval` a value has its interval, and a table shows a wide one so. A table has no figure
     for a range that says nothing; `in_words` is for sentences.
     """
-    bounds = (speedup.low, speedup.high)
-    if speedup.is_range(unfit=unfit) and in_words:
-        low, high = (format_number(bound, digits=2) for bound in bounds)
+    is_range = speedup.is_range(unfit=unfit)
+    if is_range and in_words:
+        low, high = (format_number(each, digits=2) for each in (speedup.low, speedup.high))
         return f"between {low}x and {high}x"
-    if speedup.is_range(unfit=unfit) and (unfit or not interval):
-        low, high = (format_number(bound, decimals=2) for bound in bounds)
+    if is_range and (unfit or not interval):
+        low, high = (format_number(each, decimals=2) for each in (speedup.low, speedup.high))
         return MISSING if is_unknown(speedup) else f"{low} to {high}"
     if interval and (in_words or not unfit):
         return format_interval(speedup, decimals=decimals)

@@ -192,23 +192,16 @@ def find_disturbance(
     """Accept a power limit alone: heavy kernels reach it in production too."""
     if conditions.thermal_throttled_share:
         return "the GPU's clocks were held down by heat or a fault"
-    if (
-        conditions.sm_clock_share is not None
-        and conditions.sm_clock_share < limits.least_clock_share
-    ):
-        return f"the GPU ran at {conditions.sm_clock_share:.0%} of its default clock"
-    if (
-        conditions.throttled_seconds is not None
-        and conditions.throttled_seconds > limits.most_throttled_seconds
-    ):
-        return f"the cgroup was throttled for {conditions.throttled_seconds * 1000:.0f} ms"
+    clock, queued = conditions.sm_clock_share, conditions.queued_share
+    throttled = conditions.throttled_seconds
+    if clock is not None and clock < limits.least_clock_share:
+        return f"the GPU ran at {clock:.0%} of its default clock"
+    if throttled is not None and throttled > limits.most_throttled_seconds:
+        return f"the cgroup was throttled for {throttled * 1000:.0f} ms"
     if conditions.stolen_share > limits.most_stolen_share:
         return f"the hypervisor took {conditions.stolen_share:.0%} of the processors' time"
-    if conditions.queued_share is not None and conditions.queued_share > limits.most_queued_share:
-        return (
-            "other processes made it wait for a processor during "
-            f"{conditions.queued_share:.0%} of the time"
-        )
+    if queued is not None and queued > limits.most_queued_share:
+        return f"other processes made it wait for a processor during {queued:.0%} of the time"
     if visit and visit.host_slowdown and visit.host_slowdown > limits.most_host_slowdown:
         return f"its processor took {visit.host_slowdown:.1f} times as long for the same work"
     return None

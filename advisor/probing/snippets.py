@@ -196,9 +196,8 @@ def link_files(snippet: Snippet, model: Model, folder: pathlib.Path) -> None:
     if given:
         inputs = pathlib.Path(given if given.endswith(".npz") else given.rpartition(":")[0])
         (folder / inputs.name).symlink_to(inputs)
-    path = pathlib.Path(
-        model.name.rpartition(":")[0] if isinstance(model, FactoryModel) else model.name
-    )
+    name = model.name.rpartition(":")[0] if isinstance(model, FactoryModel) else model.name
+    path = pathlib.Path(name)
     if not path.is_absolute():
         return
     written = [name for name in NAMED_FILE.findall(snippet.text) if name != path.name]

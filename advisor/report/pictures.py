@@ -166,10 +166,10 @@ def weight_map(
     if not shares:
         return None
     viable = [ranked.scored for ranked in ranking if ranked.arm in shares]
-    regions = {
-        arm: [_pixels((x, y, 1 - x - y)) for x, y in ((float(x), float(y)) for x, y in corners)]
-        for arm, corners in leading_regions(viable, priorities).items()
-    }
+    regions = {}
+    for arm, corners in leading_regions(viable, priorities).items():
+        places = [(float(x), float(y)) for x, y in corners]
+        regions[arm] = [_pixels((x, y, 1 - x - y)) for x, y in places]
     parts = []
     for arm, region in regions.items():
         title = f"{arm} leads for {format_share(shares[arm])} of all weightings"
@@ -183,13 +183,9 @@ def weight_map(
     now = [getattr(priorities, name) for name in PILLARS]
     note = f"the question's weights, {' / '.join(map(format_number, now))}"
     present = svg.circle(*_pixels([each / WHOLE for each in now]), 7, "present", note)
-    key = [
-        *(
-            marks[arm].key_item(format_share(shares[arm]))
-            for arm in sorted(regions, key=lambda arm: -shares[arm])
-        ),
-        Markup("<li>ring: {}</li>").format(note),
-    ]
+    leading = sorted(regions, key=lambda arm: -shares[arm])
+    key = [marks[arm].key_item(format_share(shares[arm])) for arm in leading]
+    key.append(Markup("<li>ring: {}</li>").format(note))
     title = "The arm that leads at each weighting of the three Ps"
     (top_x, top_y), (left_x, left_y), (right_x, right_y) = CORNERS
     parts += [

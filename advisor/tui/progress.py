@@ -78,12 +78,8 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_started(self) -> bool:
         """Whether the stack is imported and the arm has not failed."""
-        return self.status != "failed" and self.phase not in {
-            "queued",
-            "start",
-            "import",
-            "imported",
-        }
+        before = {"queued", "start", "import", "imported"}
+        return self.status != "failed" and self.phase not in before
 
     @property
     def is_built(self) -> bool:
