@@ -149,7 +149,7 @@ def test_only_the_command_line_exits_and_few_functions_print() -> None:
     assert printing == {
         "advisor/cli/output.py": {"typer.echo", "sys.stdout.buffer.write"},
         "advisor/report/notebook.py": {"sys.stderr.write"},
-        "advisor/tui/app.py": {"input"},
+        "advisor/tui/app.py": {"input", "print"},
         # These are no part of the advisor: one answers its caller, the other writes to the log.
         "probes/stacks/llm_compressor.py": {"stdout.write"},
         "probes/workflows/onnxruntime_genai.py": {"sys.stderr.write"},

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -270,6 +271,7 @@ class AdvisorApp(App[int]):
     def run_in_terminal(self, arguments: Sequence[str]) -> int:
         """Leave the terminal to a command until the user returns; return its exit status."""
         with self.suspend():
+            print(f"p3-advisor {shlex.join(arguments)}\n", flush=True)  # noqa: T201 - not on a screen
             command = subprocess.run(  # noqa: S603 - an argument list, no shell
                 [*ADVISOR_COMMAND, *arguments],
                 stdin=subprocess.DEVNULL,

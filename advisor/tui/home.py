@@ -56,7 +56,7 @@ run under the cursor. H lists all stored runs."""
         bind("n", "app.new_question", "New", "a new question"),
         bind("ctrl+r", "app.start_now", "Run now", "measure with the present answers"),
         bind("H", "app.history", "History"),
-        bind("d", "app.doctor", "Check machine", "check it for problems"),
+        bind("d", "app.doctor", "Check machine", "check it for problems, in the terminal"),
     ]
 
     def compose_body(self) -> ComposeResult:

@@ -70,7 +70,7 @@ attached come from a stored run, which the first lines name and o opens."""
             bind(str(number), f"show_part('{pane}')", tooltip=title)
             for number, (pane, title) in enumerate(PANES.items(), 1)
         ],
-        bind("c", "code", "Code", "print the recommended code; enter shows that of other arms"),
+        bind("c", "code", "Code", "print the recommended code in the terminal"),
         bind("r", "resume", "Resume", "go on with a run that was stopped"),
         bind("r", "leaders", "Leaders", "measure the leaders of the run again"),
         bind(
@@ -184,6 +184,9 @@ attached come from a stored run, which the first lines name and o opens."""
             return ANSWER
         panes = self.query_one(ResultsPanes)
         return panes.shown if panes.has_focus_within else RANKING
+
+    def on_descendant_focus(self) -> None:
+        self.set_class(self.focused_part in PANES, "-reads-pane")
 
     def action_part(self, steps: int) -> None:
         self.action_show_part(PARTS[(PARTS.index(self.focused_part) + steps) % len(PARTS)])

@@ -121,9 +121,15 @@ def fit_columns(
 ) -> list[Column]:
     """Return the columns that a terminal shows; the first ones get the cells that are left.
 
-    Names take no more than they need. `margin` is what of the terminal lies beside the table.
+    Figures that no row has are left out. Names take no more than they need. `margin` is what of the
+    terminal lies beside the table.
     """
-    shown = [dataclasses.replace(column) for column in columns if width >= column.shown_from]
+    shown = [
+        dataclasses.replace(column)
+        for column in columns
+        if width >= column.shown_from
+        and (not column.is_numeric or {row.get(column.key, "-") for row in rows} - {"", "-"})
+    ]
     for column in shown:
         if column.is_name and rows:
             longest = max(len(str(row.get(column.key, ""))) for row in rows)

@@ -346,6 +346,18 @@ async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
         assert app.screen is history, "a run is not compared with itself"
         table.move_cursor_to(first.directory.name)
         await pilot.press("space", "c")
-    before, after = capfd.readouterr().out.splitlines()[:2]
+    command, _, before, after = capfd.readouterr().out.splitlines()[:4]
+    assert command.startswith("p3-advisor compare ")
     assert first.directory.name in before
     assert second.directory.name in after
+
+
+async def test_a_low_terminal_shows_the_code_until_a_pane_is_read(shipped: Context) -> None:
+    file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
+    async with showing(ResultsScreen, AdvisorApp(LaunchOptions(open=file), shipped)) as (pilot, _):
+        call, grade = "tokens = [", "target needs"
+        assert call in pilot.text()
+        await pilot.press("1")
+        text = await pilot.settle()
+        assert call not in text
+        assert grade in text
