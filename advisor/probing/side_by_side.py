@@ -47,44 +47,31 @@ class ProcessorShares:
     """Equal shares of the processors, one for each build that runs."""
 
     def __init__(self, processors: Iterable[int], builds_at_once: int) -> None:
-        ordered = sorted(processors)
-        self.builds_at_once = max(1, min(builds_at_once, len(ordered)))
-        #: Processors of each build; those that remain after the division go to the first builds.
-        self._free = [
-            frozenset(ordered[i :: self.builds_at_once]) for i in range(self.builds_at_once)
-        ]
-        self._taken: dict[str, frozenset[int]] = {}
+        self._processors = sorted(processors)
+        self.count = len(self._processors)
+        self.builds_at_once = max(1, min(builds_at_once, self.count))
+        self._builds: list[str] = []
+        self._shares = self.builds_at_once
 
     def has_free(self) -> bool:
-        return bool(self._free)
+        return len(self._builds) < self.builds_at_once
 
-    def take(self, arm: str) -> frozenset[int]:
-        self._taken[arm] = self._free.pop(0)
-        return self._taken[arm]
-
-    def size(self, arm: str) -> int:
-        return len(self._taken[arm])
+    def take(self, arm: str) -> None:
+        """Make room for one more build; if they had been extended, the shares shrink again."""
+        self._builds.append(arm)
+        self._shares = self.builds_at_once
 
     def release(self, arm: str) -> None:
-        if arm in self._taken:
-            self._free.append(self._taken.pop(arm))
+        if arm in self._builds:
+            self._builds.remove(arm)
 
-    def extend(self) -> dict[str, frozenset[int]]:
-        """Divide the free processors among the builds that run; return those of each.
+    def extend(self) -> None:
+        """Divide all processors among the builds that run, as no further one starts for now."""
+        self._shares = max(len(self._builds), 1)
 
-        For the end of a stretch, when no further build starts.
-        """
-        spare = sorted(frozenset[int]().union(*self._free))
-        running = sorted(self._taken, key=lambda arm: len(self._taken[arm]))
-        if running:
-            self._free = []
-            for index, arm in enumerate(running):
-                self._taken[arm] = self._taken[arm].union(spare[index :: len(running)])
-        return dict(self._taken)
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, (*self._free, *self._taken.values())))
+    def of(self, arm: str) -> frozenset[int]:
+        """Return its processors; those that remain after the division go to the first builds."""
+        return frozenset(self._processors[self._builds.index(arm) :: self._shares])
 
 
 def confine(directory: pathlib.Path, processors: Collection[int]) -> None:
@@ -142,7 +129,8 @@ class SideBySideBuilds:
                 self._make_room_for_checks()
             if len(self.running) < building and self._confines:
                 yield from self._start_builds(choose)
-                self._extend_builds()
+                self._shares.extend()
+                self._confine_builds()
         for worker in self._workers():
             worker.suspend()
         # A message that was on its way may say that a build has finished.
@@ -187,17 +175,17 @@ class SideBySideBuilds:
             build = choose(len(self.running))
             if build is None:
                 return
-            processors = self._shares.take(build.planned.id)
+            self._shares.take(build.planned.id)
             if build.process is not None:
                 if not build.keeps_caches:
                     self._pool.clear_caches(build.planned.id)
                 # A build may get the processors of those that end before it.
                 most = self._shares.count if self._confines else FEWEST_COMPILE_THREADS
-                threads = max(len(processors), min(self._shares.count, most))
+                own = len(self._shares.of(build.planned.id))
+                threads = max(own, min(self._shares.count, most))
                 yield from self._pool.spawn(build.planned, build.process, compile_threads=threads)
             self._importing[build.planned.id] = build
-            if self._confines and self._pool.is_running(build.planned.id):
-                confine(self._pool.workers[build.planned.id].directory, processors)
+            self._confine_builds()
             if self._has_finished(build.planned.id):
                 self._finish(build.planned.id)
 
@@ -212,20 +200,16 @@ class SideBySideBuilds:
         yield BuildStarted(
             arm=arm,
             process=worker.process,
-            processors=self._shares.size(arm),
+            processors=len(self._shares.of(arm)),
             builds_at_once=self._shares.builds_at_once,
             expected_seconds=build.planned.expected_build_seconds,
             expected_seconds_left=build.expected_seconds_left,
         )
         self._pool.send(arm, "build hold")
 
-    def _extend_builds(self) -> None:
-        """Give the processors that no further build takes to the builds that still run."""
-        if not self._shares.has_free():
-            return
-        for arm, processors in self._shares.extend().items():
-            if self._pool.is_running(arm):
-                confine(self._pool.workers[arm].directory, processors)
+    def _confine_builds(self) -> None:
+        for arm in filter(self._pool.is_running, self.running if self._confines else ()):
+            confine(self._pool.workers[arm].directory, self._shares.of(arm))
 
     def _has_finished(self, arm: str) -> bool:
         return self._pool.is_built(arm) or not self._pool.is_running(arm)

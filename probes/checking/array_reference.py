@@ -69,7 +69,7 @@ def create_reference(
             scaled = _set_scale(of_sets)
             for of_set, each, of_index in zip(outputs, scaled, samples, strict=True):
                 of_set[index] = _measure_eager(each, of_index[index])
-    if not all(outputs):
+    if any(all(each.is_value for each in of_set) for of_set in outputs):
         fix = "let forward return tensors, also in dictionaries, tuples, lists or dataclasses"
         types = f" but {', '.join(findings.unseen)}" if findings.unseen else ""
         raise ModelError(f"the model returns no tensor{types}", fix)

@@ -12,14 +12,7 @@ import torch
 
 from probes import protocol
 from probes.protocol import Request
-from probes.subjects import (
-    adjustments,
-    exported,
-    factory,
-    loaded_model,
-    synthetic,
-    transformers_model,
-)
+from probes.subjects import adjustments, exported, factory, loaded_model, synthetic
 from probes.subjects.loaded_model import LoadedModel
 from probes.subjects.torch_subject import TorchSubject
 
@@ -34,9 +27,17 @@ Model: TypeAlias = "TorchSubject | OnnxSubject"
 #: Weights of this size are drawn in less than half a second. The operators that PyTorch imports for
 #: tensors without values take more than one.
 MAX_DRAWN_BYTES = 64 << 20
+
+
+def _create_of_transformers(request: Request) -> LoadedModel:
+    from probes.subjects import transformers_model  # noqa: PLC0415 - imports transformers, which takes a second
+
+    return transformers_model.create(request)
+
+
 OPENERS = {
     "synthetic": synthetic.create,
-    "transformers": transformers_model.create,
+    "transformers": _create_of_transformers,
     "factory": factory.create,
     "exported": exported.create,
 }
@@ -62,6 +63,8 @@ def create_ahead(request: Request) -> None:
     """
     kind = request.subject["kind"]
     if kind == "transformers":
+        from probes.subjects import transformers_model  # noqa: PLC0415 - imports transformers, which takes a second
+
         config = transformers_model.open_config(request.subject, request)
         transformers_model.find_class(config, request.subject)
     elif kind == "factory" and request.task == protocol.FORWARD:

@@ -334,26 +334,33 @@ def test_shares_cover_every_processor_once(
     processors: range, at_once: int, sizes: list[int]
 ) -> None:
     shares = ProcessorShares(processors, at_once)
-    taken = [shares.take(str(number)) for number in range(len(sizes))]
+    names = [str(number) for number in range(len(sizes))]
+    for name in names:
+        assert shares.has_free()
+        shares.take(name)
+    taken = [shares.of(name) for name in names]
     assert [len(each) for each in taken] == sizes
     assert frozenset().union(*taken) == frozenset(processors)
     assert not shares.has_free()
     shares.release("0")
-    assert shares.take("again") == taken[0]
+    assert shares.has_free()
 
 
-def test_builds_that_still_run_get_the_processors_that_are_free() -> None:
+def test_builds_that_still_run_get_the_processors_that_are_free_until_others_start() -> None:
     shares = ProcessorShares(range(6), 3)
     for name in ("short", "long", "longest"):
         shares.take(name)
     shares.release("short")
-    extended = shares.extend()
-    assert sorted(map(len, extended.values())) == [3, 3]
-    assert frozenset().union(*extended.values()) == frozenset(range(6))
-    assert not shares.has_free()
+    shares.extend()
+    assert shares.of("long") | shares.of("longest") == frozenset(range(6))
+    assert not shares.of("long") & shares.of("longest")
     shares.release("long")
-    assert len(shares.extend()["longest"]) == 6
-    assert shares.count == 6
+    shares.extend()
+    assert len(shares.of("longest")) == shares.count == 6
+    assert shares.has_free()
+    shares.take("next")
+    assert (len(shares.of("longest")), len(shares.of("next"))) == (2, 2)
+    assert not shares.of("longest") & shares.of("next")
 
 
 def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
