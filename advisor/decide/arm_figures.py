@@ -44,13 +44,9 @@ def _cold_process(processes: Sequence[ProcessState]) -> ProcessState:
 
 def _is_cold_alone(process: ProcessState, first: ProcessState) -> bool:
     """Return whether the process built alone and without the caches that `first` had left."""
-    return (
-        process.build_started is None
-        and process.caches is not None
-        and process.caches.bytes_before == 0
-        and first.caches is not None
-        and first.caches.bytes_after > 0
-    )
+    before, left = process.caches, first.caches
+    is_cold = before is not None and before.bytes_before == 0
+    return process.build_started is None and is_cold and left is not None and left.bytes_after > 0
 
 
 #: The device's count of a known allocation may differ from its size by this much.

@@ -309,12 +309,10 @@ def machine_unfit(
 ) -> MachineUnfitError:
     """`budget` is that of a further run; None where no budget makes more repetitions."""
     reason = trust.find_unfitness(results)[0]
-    longer = f"longer with --budget {budget.name}, or " if budget else ""
-    next_step = (
-        "stop other work on this machine and measure again"
-        if trust.is_busy(results)
-        else f"measure {longer}on a machine whose processors nothing else uses"
-    )
+    next_step = "stop other work on this machine and measure again"
+    if not trust.is_busy(results):
+        longer = f"longer with --budget {budget.name}, or " if budget else ""
+        next_step = f"measure {longer}on a machine whose processors nothing else uses"
     places = {"seems to lead by score": leader, "seems the fastest": fastest}
     if leader.arm == fastest.arm:
         places = {"seems to lead by score and speed": leader}

@@ -83,9 +83,9 @@ def find_cgroups(controller: str, proc: pathlib.Path = PROC) -> list[pathlib.Pat
         _, controllers, path = line.split(":", 2)
         is_version_1 = controller in controllers.split(",")
         for mount in mounts:
-            if (mount.filesystem == "cgroup" and is_version_1 and controller in mount.options) or (
-                mount.filesystem == "cgroup2" and not controllers
-            ):
+            is_first = mount.filesystem == "cgroup" and is_version_1
+            is_second = mount.filesystem == "cgroup2" and not controllers
+            if is_second or (is_first and controller in mount.options):
                 return _with_ancestors(pathlib.PurePosixPath(path), mount)
     return []
 

@@ -172,12 +172,10 @@ def _docstring(
         shown = write_speedup(cell.speedup, unfit=unfit, interval=True, in_words=True)
         speed = f": {shown} as fast as {answer.baseline_title}"
     error = worst_error(ranked.measured.correctness)
-    loss = (
-        f" Its weights are quantised to {ranked.scored.weight_format}"
-        if ranked.scored.weight_format
-        else ""
-    )
-    loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
+    loss = ""
+    if ranked.scored.weight_format:
+        loss = f" Its weights are quantised to {ranked.scored.weight_format}"
+        loss += f"; error of the outputs {format_error(error)}." if error is not None else ""
     shapes = describe_shapes(answer, [shape])
     title = f"{ranked.arm} at {shapes} in {question.precision} on {answer.device_name}{speed}."
     title = " ".join([title + loss, start, *caveats(answer)])

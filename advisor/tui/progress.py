@@ -243,15 +243,10 @@ GENERATION_COLUMNS = (
 
 def process_columns(shape: Shape | None, *, generates_text: bool) -> tuple[Column, ...]:
     heading = f"ms @{shape}" if shape else "ms/call"
-    figures = (
-        GENERATION_COLUMNS
-        if generates_text
-        else (
-            Column("ms", heading, 7, most=len(heading), is_numeric=True, terms=("call time",)),
-            SPEED,
-            Column("time", "Busy", 6, shown_from=80, is_numeric=True),
-        )
-    )
+    figures: tuple[Column, ...] = GENERATION_COLUMNS
+    if not generates_text:
+        call = Column("ms", heading, 7, most=len(heading), is_numeric=True, terms=("call time",))
+        figures = (call, SPEED, Column("time", "Busy", 6, shown_from=80, is_numeric=True))
     return (
         Column("status", "", 1),
         Column("arm", "Process", 16, most=44, is_name=True, terms=("worker", "arm", "duplicate")),

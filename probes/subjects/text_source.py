@@ -119,12 +119,9 @@ def parse_line(line: str, number: int, file: str) -> dict[str, Any]:
         record = None
     found = record if isinstance(record, dict) else {"tokens": None}
     texts = [found.get(name, "") for name in ("prompt", "continuation")]
-    tokens = found.get("tokens", [])
-    if (
-        not all(isinstance(each, str) for each in texts)
-        or not isinstance(tokens, list)
-        or not all(isinstance(each, int) and each >= 0 for each in tokens)
-    ):
+    tokens: Any = found.get("tokens", [])
+    has_texts = all(isinstance(each, str) for each in texts) and isinstance(tokens, list)
+    if not has_texts or not all(isinstance(each, int) and each >= 0 for each in tokens):
         reason = f"line {number} of {file!r} is not an object with texts"
         raise ModelError(reason, 'write {"prompt": "...", "continuation": "..."} on each line')
     return found
