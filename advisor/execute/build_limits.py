@@ -24,6 +24,8 @@ ALLOWANCE = 1.25
 SUFFICIENT = 2.0
 #: A build that is expected to take this many times its limit is not started.
 HOPELESS_FACTOR = 2.0
+#: Seconds that the import of a stack takes.
+IMPORT_SECONDS = 5.0
 #: How arms fail for what they may share with others of their workflow.
 SHARED: set[FailureStatus] = {"unsupported", "build-failed", "not-engaged"}
 
@@ -46,9 +48,9 @@ def limit_or_skip(progress: RunInProgress, planned: Arm) -> BuildLimit | Failure
         reason = f"{expected}, {limit.shortfall}"
         return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
     left_seconds = seconds_left(progress)
-    if expected_seconds > left_seconds:
+    if expected_seconds + IMPORT_SECONDS > left_seconds:
         left = format_number(max(left_seconds, 0.0), digits=2)
-        reason = f"{expected}, and {left} s were left for builds"
+        reason = f"{expected} after the import, and {left} s were left for builds"
         fix = more_time(state, question)
         return Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
     return limit

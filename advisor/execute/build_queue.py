@@ -17,13 +17,12 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
+from advisor.execute.build_limits import IMPORT_SECONDS
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import NextBuild
 from advisor.probing.worker_failures import skipped_by_user
 from probes.outcome import Failure
 
-#: Shorter builds count as this long: importing the stack takes as much.
-LEAST_SECONDS = 5.0
 #: What a user can do about an arm that is not built because it cannot lead.
 ALL_ARMS = "measure all with --all-arms"
 
@@ -78,14 +77,14 @@ def _rank(planned: Arm) -> tuple[bool, float]:
 
 
 def _promise(planned: Arm) -> float:
-    """Return what the arm may gain for a second of its build.
+    """Return what the arm may gain for a second of its build, or of its import if that is longer.
 
     Arms that can gain nothing follow, then those that are not known.
     """
     gain, seconds = planned.possible_gain, planned.expected_build_seconds
     if gain is None or seconds is None:
         return -math.inf
-    return gain / max(seconds, LEAST_SECONDS) if gain > 0 else gain
+    return gain / max(seconds, IMPORT_SECONDS) if gain > 0 else gain
 
 
 def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
@@ -102,7 +101,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     rivals = [each for each in ahead if each.id not in needed and _promise(each) > 0]
     if promise > 0:
         is_running = progress.session.is_running(planned.id)
-        is_quick = seconds is not None and seconds <= LEAST_SECONDS
+        is_quick = seconds is not None and seconds <= IMPORT_SECONDS
         rivals = [
             each
             for each in rivals

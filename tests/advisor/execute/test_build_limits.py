@@ -156,7 +156,7 @@ def test_an_arm_is_not_built_where_two_of_its_workflow_failed_alike(
 
 
 @pytest.mark.parametrize(
-    ("left", "slowness", "is_built"), [(29.0, 1, False), (31.0, 1, True), (31.0, 2, False)]
+    ("left", "slowness", "is_built"), [(34.0, 1, False), (36.0, 1, True), (36.0, 2, False)]
 )
 def test_a_build_that_cannot_end_in_time_is_left_out(
     left: float, slowness: float, is_built: bool
