@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import builders
@@ -36,112 +37,113 @@ TINY = Environment(kind="own", name="tiny", requirements=("tiny-stack",), import
 MEBIBYTE = 2**20
 
 
-@pytest.fixture
-def variables(tmp_path: pathlib.Path) -> dict[str, str]:
-    """Environment variables of uv: a folder of wheels, no index, and a cache of its own."""
-    write_wheel(tmp_path / "wheels")
-    return {
-        **os.environ,
-        "UV_FIND_LINKS": str(tmp_path / "wheels"),
-        "UV_NO_INDEX": "1",
-        "UV_CACHE_DIR": str(tmp_path / "cache"),
-    }
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A folder of wheels, without an index, and a root of environments that uv creates from it."""
 
+    folder: pathlib.Path
 
-@pytest.fixture
-def make_settings(
-    tmp_path: pathlib.Path, variables: dict[str, str]
-) -> Callable[..., BuildSettings]:
-    def make(lines: list[str] | None = None, **changes: Any) -> BuildSettings:
-        more = {"inherited": {**variables, **changes.pop("variables", {})}, **changes}
-        return BuildSettings(
-            root=tmp_path / "root",
-            catalogue_directory=tmp_path / "catalogue",
+    @property
+    def root(self) -> pathlib.Path:
+        return self.folder / "root"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables of uv, which has a cache of its own."""
+        return {
+            **os.environ,
+            "UV_FIND_LINKS": str(self.folder / "wheels"),
+            "UV_NO_INDEX": "1",
+            "UV_CACHE_DIR": str(self.folder / "cache"),
+        }
+
+    def add_wheel(self, name: str = "tiny-stack", **fields: Any) -> None:
+        write_wheel(self.folder / "wheels", name, **fields)
+
+    def write_lock(self, text: str) -> None:
+        lock = env_registry.lock_file(self.folder / "catalogue", "tiny")
+        lock.parent.mkdir(parents=True)
+        lock.write_text(text)
+
+    def create(
+        self, environment: Environment = TINY, variables: Mapping[str, str] = {}, **changes: Any
+    ) -> pathlib.Path:
+        """Create the environment `tiny` in this process."""
+        settings = BuildSettings(
+            root=self.root,
+            catalogue_directory=self.folder / "catalogue",
             interpreter=INTERPRETER,
-            report=(lines if lines is not None else []).append,
-            **more,
+            report=print,
+            inherited={**self.variables, **variables},
+            **changes,
+        )
+        return env_creation.create("tiny", environment, settings)
+
+    def creation_error(
+        self, environment: Environment = TINY, **changes: Any
+    ) -> EnvironmentNotUsableError:
+        with pytest.raises(EnvironmentNotUsableError) as problem:
+            self.create(environment, **changes)
+        assert self.versions() == []
+        assert self.leftovers() == []
+        return problem.value
+
+    def start(self, **more: str) -> subprocess.Popen[str]:
+        """Create it in another process."""
+        return subprocess.Popen(
+            [sys.executable, str(CREATE_SCRIPT), str(self.root)],
+            env={**self.variables, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
-    return make
+    def versions(self) -> list[pathlib.Path]:
+        return env_registry.find_versions(self.root, "tiny")
+
+    def leftovers(self) -> list[str]:
+        return [entry.name for entry in self.root.iterdir() if entry.name.startswith(".making")]
 
 
-MakeSettings = Callable[..., BuildSettings]
-
-
-def versions(root: pathlib.Path) -> list[pathlib.Path]:
-    return env_registry.find_versions(root, "tiny")
+@pytest.fixture
+def place(tmp_path: pathlib.Path) -> Place:
+    found = Place(tmp_path)
+    found.add_wheel()
+    return found
 
 
 def record_of(directory: pathlib.Path) -> env_registry.CreationRecord:
     return builders.known(env_registry.read_record(directory))
 
 
-def leftovers(root: pathlib.Path) -> list[str]:
-    return [entry.name for entry in root.iterdir() if entry.name.startswith(".making")]
-
-
-def creation_error(
-    settings: BuildSettings, environment: Environment = TINY
-) -> EnvironmentNotUsableError:
-    with pytest.raises(EnvironmentNotUsableError) as problem:
-        env_creation.create("tiny", environment, settings)
-    assert versions(settings.root) == []
-    assert leftovers(settings.root) == []
-    return problem.value
-
-
-def test_a_new_lock_file_replaces_the_environment(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
-) -> None:
-    write_wheel(tmp_path / "wheels", version="2.0")
-    newest = env_creation.create("tiny", TINY, make_settings())
-    write_lock(tmp_path, "# a comment\ntiny-stack==1.0\n")
-    pinned = env_creation.create("tiny", TINY, make_settings())
+def test_a_new_lock_file_replaces_the_environment(place: Place) -> None:
+    place.add_wheel(version="2.0")
+    newest = place.create()
+    place.write_lock("# a comment\ntiny-stack==1.0\n")
+    pinned = place.create()
     assert record_of(pinned).packages == {"tiny-stack": "1.0"}
-    assert versions(pinned.parent) == [pinned]
+    assert place.versions() == [pinned]
     assert newest != pinned
-
-
-def write_lock(tmp_path: pathlib.Path, text: str) -> None:
-    lock = env_registry.lock_file(tmp_path / "catalogue", "tiny")
-    lock.parent.mkdir(parents=True)
-    lock.write_text(text)
 
 
 def with_hash(digest: str) -> str:
     return f"tiny-stack==1.0 \\\n    --hash=sha256:{digest}\n"
 
 
-def test_a_file_with_another_hash_is_not_installed_unless_the_user_allows_it(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
-) -> None:
-    write_lock(tmp_path, with_hash("0" * 64))
-    problem = creation_error(make_settings())
+def test_a_file_with_another_hash_is_not_installed_unless_the_user_allows_it(place: Place) -> None:
+    place.write_lock(with_hash("0" * 64))
+    problem = place.creation_error()
     assert "tiny-stack==1.0" in problem.what
     assert "UV_NO_VERIFY_HASHES=1" in problem.next_step
-    allowed = make_settings(variables={"UV_NO_VERIFY_HASHES": "1"})
-    assert env_creation.create("tiny", TINY, allowed).is_dir()
+    assert place.create(variables={"UV_NO_VERIFY_HASHES": "1"}).is_dir()
 
 
-def test_an_excluded_package_is_not_installed(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
-) -> None:
-    write_wheel(tmp_path / "wheels", requires="pictures>=1")
-    assert "pictures" in creation_error(make_settings()).what
+def test_an_excluded_package_is_not_installed(place: Place) -> None:
+    place.add_wheel(requires="pictures>=1")
+    assert "pictures" in place.creation_error().what
     without = builders.replace(TINY, excluded_packages=("pictures",))
-    directory = env_creation.create("tiny", without, make_settings())
+    directory = place.create(without)
     assert record_of(directory).packages == {"tiny-stack": "1.0"}
-
-
-def start(root: pathlib.Path, variables: dict[str, str], **more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(CREATE_SCRIPT), str(root)]
-    return subprocess.Popen(
-        command,
-        env={**variables, **more},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def wait_for(message: str, process: subprocess.Popen[str]) -> None:
@@ -151,46 +153,38 @@ def wait_for(message: str, process: subprocess.Popen[str]) -> None:
     pytest.fail(f"it ended without {message!r}")
 
 
-def test_of_two_processes_one_creates_it_and_the_other_waits(
-    variables: dict[str, str], tmp_path: pathlib.Path
-) -> None:
-    first = start(tmp_path / "root", variables, TINY_UNTIL=str(tmp_path / "second waits"))
+def test_of_two_processes_one_creates_it_and_the_other_waits(place: Place) -> None:
+    first = place.start(TINY_UNTIL=str(place.folder / "second waits"))
     wait_for("checking that it imports", first)
-    second = start(tmp_path / "root", variables)
+    second = place.start()
     wait_for("waiting", second)
-    (tmp_path / "second waits").touch()
+    (place.folder / "second waits").touch()
     output, _ = second.communicate()
     first.communicate()
     assert (first.returncode, second.returncode) == (0, 0)
     assert "already created" in output
-    assert len(versions(tmp_path / "root")) == 1
+    assert len(place.versions()) == 1
 
 
-def test_after_a_kill_the_next_process_creates_it(
-    variables: dict[str, str], tmp_path: pathlib.Path
-) -> None:
-    root = tmp_path / "root"
-    killed = start(root, variables, TINY_UNTIL="/never")
+def test_after_a_kill_the_next_process_creates_it(place: Place) -> None:
+    killed = place.start(TINY_UNTIL="/never")
     wait_for("checking that it imports", killed)
     killed.kill()
     killed.communicate()
-    assert versions(root) == []
-    assert leftovers(root) == [".making-tiny"]
-    output, _ = start(root, variables).communicate()
+    assert place.versions() == []
+    assert place.leftovers() == [".making-tiny"]
+    output, _ = place.start().communicate()
     assert "created, " in output
-    assert len(versions(root)) == 1
-    assert leftovers(root) == []
+    assert len(place.versions()) == 1
+    assert place.leftovers() == []
 
 
-def test_a_termination_leaves_nothing_behind(
-    variables: dict[str, str], tmp_path: pathlib.Path
-) -> None:
-    root = tmp_path / "root"
-    stopped = start(root, variables, TINY_UNTIL="/never")
+def test_a_termination_leaves_nothing_behind(place: Place) -> None:
+    stopped = place.start(TINY_UNTIL="/never")
     wait_for("checking that it imports", stopped)
     stopped.terminate()
     stopped.communicate()
-    assert (versions(root), leftovers(root)) == ([], [])
+    assert (place.versions(), place.leftovers()) == ([], [])
 
 
 @pytest.fixture
@@ -207,13 +201,11 @@ def small_disk(tmp_path: pathlib.Path) -> list[str]:
     return command
 
 
-def test_a_full_disk_is_reported_and_leaves_nothing(
-    small_disk: list[str], variables: dict[str, str], tmp_path: pathlib.Path
-) -> None:
-    write_wheel(tmp_path / "wheels", padding_bytes=64 * MEBIBYTE)
-    root = tmp_path / "small" / "root"
+def test_a_full_disk_is_reported_and_leaves_nothing(small_disk: list[str], place: Place) -> None:
+    place.add_wheel(padding_bytes=64 * MEBIBYTE)
+    root = place.folder / "small" / "root"
     script = f'{sys.executable} {CREATE_SCRIPT} {root}; echo "left with $?"; ls -A {root}'
-    result = run_command([*small_disk, "sh", "-c", script], variables)
+    result = run_command([*small_disk, "sh", "-c", script], place.variables)
     assert "No space left on device" in result.stdout
     assert "P3_ADVISOR_HOME" in result.stdout
     assert "left with 3" in result.stdout
@@ -221,49 +213,42 @@ def test_a_full_disk_is_reported_and_leaves_nothing(
     assert result.stdout.splitlines()[-1] == "tiny.lock"
 
 
-def test_an_unwritable_directory_is_an_error(
-    tmp_path: pathlib.Path, make_settings: MakeSettings
-) -> None:
-    (tmp_path / "root").write_text("a file where a directory should be")
+def test_an_unwritable_directory_is_an_error(place: Place) -> None:
+    place.root.write_text("a file where a directory should be")
     with pytest.raises(EnvironmentNotUsableError) as problem:
-        env_creation.create("tiny", TINY, make_settings())
+        place.create()
     assert "P3_ADVISOR_HOME" in problem.value.next_step
 
 
-def test_an_environment_that_does_not_import_is_not_created(make_settings: MakeSettings) -> None:
-    problem = creation_error(make_settings(variables={"TINY_BREAKS": "libmissing.so: cannot open"}))
+def test_an_environment_that_does_not_import_is_not_created(place: Place) -> None:
+    problem = place.creation_error(variables={"TINY_BREAKS": "libmissing.so: cannot open"})
     assert "libmissing.so" in problem.what
 
 
-def test_a_foreign_import_path_does_not_reach_it(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
-) -> None:
-    foreign = tmp_path / "foreign"
+def test_a_foreign_import_path_does_not_reach_it(place: Place) -> None:
+    foreign = place.folder / "foreign"
     foreign.mkdir()
     for module in ("tiny_stack", "json", "importlib", "sitecustomize"):
         (foreign / f"{module}.py").write_text("raise SystemExit('foreign')")
-    directory = env_creation.create(
-        "tiny",
-        TINY,
-        make_settings(variables={"PYTHONPATH": str(foreign), "PYTHONHOME": str(foreign)}),
-    )
+    variables = {"PYTHONPATH": str(foreign), "PYTHONHOME": str(foreign)}
+    directory = place.create(variables=variables)
     assert env_creation.find_fault(directory, TINY, {"PYTHONPATH": str(foreign)}) is None
 
 
-def change_a_package(directory: pathlib.Path, variables: dict[str, str]) -> None:
-    write_wheel(directory.parents[1] / "wheels", version="2.0")
+def change_a_package(directory: pathlib.Path, place: Place) -> None:
+    place.add_wheel(version="2.0")
     command = [uv.find_uv_bin(), "pip", "install", "-qU", "--python"]
     command += [str(env_registry.interpreter_path(directory)), "tiny-stack"]
-    subprocess.run(command, env=variables, check=True)
+    subprocess.run(command, env=place.variables, check=True)
 
 
-def remove_the_interpreter(directory: pathlib.Path, _: dict[str, str]) -> None:
+def remove_the_interpreter(directory: pathlib.Path, _: Place) -> None:
     python = env_registry.interpreter_path(directory)
     python.unlink()
     python.symlink_to("/nowhere/python3")
 
 
-def remove_the_record(directory: pathlib.Path, _: dict[str, str]) -> None:
+def remove_the_record(directory: pathlib.Path, _: Place) -> None:
     (directory / env_registry.RECORD_FILE).unlink()
     shutil.rmtree(directory / "lib")
 
@@ -277,24 +262,19 @@ def remove_the_record(directory: pathlib.Path, _: dict[str, str]) -> None:
     ],
 )
 def test_a_broken_environment_is_found_and_repaired(
-    damage: Callable[[pathlib.Path, dict[str, str]], None],
-    fault: str,
-    make_settings: MakeSettings,
-    variables: dict[str, str],
+    damage: Callable[[pathlib.Path, Place], None], fault: str, place: Place
 ) -> None:
-    directory = env_creation.create("tiny", TINY, make_settings())
-    damage(directory, variables)
+    directory = place.create()
+    damage(directory, place)
     assert fault in str(env_creation.find_fault(directory, TINY, {}))
-    assert env_creation.create("tiny", TINY, make_settings()) == directory
+    assert place.create() == directory
     assert env_creation.find_fault(directory, TINY, {}) is None
 
 
-def test_offline_creation_lists_the_missing_packages(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
-) -> None:
-    write_lock(tmp_path, "tiny-stack==1.0\nnot-here==3.1\n")
+def test_offline_creation_lists_the_missing_packages(place: Place) -> None:
+    place.write_lock("tiny-stack==1.0\nnot-here==3.1\n")
     asked = builders.replace(TINY, requirements=("tiny-stack", "not-here"))
-    problem = creation_error(make_settings(offline=True), asked)
+    problem = place.creation_error(asked, offline=True)
     assert "not-here" in problem.what
     assert "--offline" in problem.next_step
 
@@ -307,10 +287,10 @@ def test_offline_creation_lists_the_missing_packages(
     ],
 )
 def test_what_uv_says_is_reported_with_a_next_step(
-    changes: dict[str, Any], words: str, next_step: str, make_settings: MakeSettings
+    changes: dict[str, Any], words: str, next_step: str, place: Place
 ) -> None:
-    problem = creation_error(
-        make_settings(variables={"UV_PYTHON_DOWNLOADS": "never"}), builders.replace(TINY, **changes)
+    problem = place.creation_error(
+        builders.replace(TINY, **changes), variables={"UV_PYTHON_DOWNLOADS": "never"}
     )
     assert words in problem.what
     assert next_step in problem.next_step
@@ -327,8 +307,8 @@ def process_in(directory: pathlib.Path) -> Iterator[None]:
         process.kill()
 
 
-def test_an_environment_in_use_is_not_removed(make_settings: MakeSettings) -> None:
-    directory = env_creation.create("tiny", TINY, make_settings())
+def test_an_environment_in_use_is_not_removed(place: Place) -> None:
+    directory = place.create()
     with process_in(directory), pytest.raises(EnvironmentInUseError):
         env_creation.remove("tiny", directory.parent, print)
     assert env_creation.find_fault(directory, TINY, {}) is None
@@ -338,38 +318,38 @@ def test_an_environment_in_use_is_not_removed(make_settings: MakeSettings) -> No
 
 
 def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
+    place: Place,
 ) -> None:
-    write_wheel(tmp_path / "wheels", "tiny-layers")
-    write_wheel(tmp_path / "wheels", "tiny-scales")
+    place.add_wheel("tiny-layers")
+    place.add_wheel("tiny-scales")
     both = {"tiny-layers": "1.0", "tiny-scales": "1.0", "tiny-stack": "1.0"}
-    env_creation.create("tiny", TINY, make_settings())
-    env_creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
-    directory = env_creation.create("tiny", TINY, make_settings(added=("tiny-scales",)))
+    place.create()
+    place.create(added=("tiny-layers",))
+    directory = place.create(added=("tiny-scales",))
     record = record_of(directory)
     assert (record.packages, record.added) == (both, ("tiny-layers", "tiny-scales"))
     assert (directory.name, record.disk_bytes > 0) == (f"tiny-{record.digest}", True)
     assert env_creation.find_fault(directory, TINY, {}) is None
 
     stamp = (directory / env_registry.RECORD_FILE).stat().st_mtime_ns
-    env_creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
+    place.create(added=("tiny-layers",))
     assert (directory / env_registry.RECORD_FILE).stat().st_mtime_ns == stamp
 
-    wheel = tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl"
-    write_lock(tmp_path, with_hash(hashlib.sha256(wheel.read_bytes()).hexdigest()))
-    renewed = record_of(env_creation.create("tiny", TINY, make_settings()))
+    wheel = place.folder / "wheels" / "tiny_stack-1.0-py3-none-any.whl"
+    place.write_lock(with_hash(hashlib.sha256(wheel.read_bytes()).hexdigest()))
+    renewed = record_of(place.create())
     assert (renewed.packages, renewed.digest != record.digest) == (both, True)
 
-    env_creation.remove("tiny", tmp_path / "root", print)
-    emptied = record_of(env_creation.create("tiny", TINY, make_settings()))
+    env_creation.remove("tiny", place.root, print)
+    emptied = record_of(place.create())
     assert (emptied.packages, emptied.added) == ({"tiny-stack": "1.0"}, ())
 
 
 def test_an_added_package_that_does_not_exist_leaves_the_environment_as_it_was(
-    make_settings: MakeSettings,
+    place: Place,
 ) -> None:
-    directory = env_creation.create("tiny", TINY, make_settings())
+    directory = place.create()
     with pytest.raises(EnvironmentNotUsableError):
-        env_creation.create("tiny", TINY, make_settings(added=("absent-package",)))
+        place.create(added=("absent-package",))
     record = record_of(directory)
     assert (record.packages, record.added) == ({"tiny-stack": "1.0"}, ())
