@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import cpp_builder, lazy, onnx_export, onnxruntime_session, outputs, torch
+from lazy import cpp_builder, cuda_graphs, lazy, onnx_export, onnxruntime_session, outputs, torch
 
+from advisor.recipes.snippet import shorten
+from advisor.report.answer_lines import MOST_CODE_LINES
 from probes import adapter, protocol
 from probes.checking import program_cell
 
@@ -213,3 +215,8 @@ def test_an_input_of_one_row_is_exported_with_a_free_batch() -> None:
         torch.nn.Linear(3, 4), names["example"], dynamic_shapes=names["shapes"], strict=False
     )
     assert exported.module()(torch.randn(5, 3)).shape == (5, 4)
+
+
+def test_the_lines_of_a_cuda_graph_are_all_shown() -> None:
+    lines = cuda_graphs.integration("model(*inputs)")
+    assert shorten(lines, MOST_CODE_LINES) == lines.splitlines()

@@ -143,24 +143,53 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(here: pathlib.Path) -> None:
         assert ("import torch" in shown) == (feeding == "io-binding")
 
 
-CODE = """\
-# model, inputs: as before
-import engine
-program = engine.build(
-    model,
-)
-session = engine.open(program)
+LONG = """\
+import stack
+import torch
 
+# The exporter is strict.
+exported = stack.export(
+    model
+)
+session = stack.Session(exported)
+assert session.runs, "fell back"
 # Each call:
-output = session.run(inputs)
+feeds = stack.feed(inputs)
+output = session.run(feeds)
 """
 
 
-@pytest.mark.parametrize(("most", "numbers"), [(5, [5, 7, 8]), (3, [7, 8]), (2, [])])
-def test_shortened_lines_are_whole_statements_above_the_call(most: int, numbers: list[int]) -> None:
-    note, *lines = CODE.splitlines()
-    assert shorten(CODE, most)[2:] == [lines[number - 1] for number in numbers]
-    assert shorten(CODE, 9) == [note, *filter(None, lines)]
+@pytest.mark.parametrize(
+    ("most", "first", "count"),
+    [
+        (20, "import stack", 10),
+        (9, "import stack", 9),
+        (8, "import stack", 8),
+        (7, "import stack", 7),
+        (6, "# 5 more lines, which p3-advisor recipe prints", 5),
+        (5, "# 5 more lines, which p3-advisor recipe prints", 5),
+    ],
+)
+def test_code_that_is_too_long_ends_with_its_call(most: int, first: str, count: int) -> None:
+    """Comments go first, then checks; else the call stays, and what is above it, in whole."""
+    shown = shorten(LONG, most)
+    assert (shown[0], len(shown)) == (first, count)
+    assert shown[-1] == "output = session.run(feeds)"
+    assert "session = stack.Session(exported)" in shown
+    assert ("# Each call:" in shown) == (most not in {7, 8})
+
+
+def test_the_note_on_model_and_inputs_stays() -> None:
+    note = "# model, inputs: as p3-advisor recipe prints them"
+    for most in (20, 6, 3):
+        assert shorten(f"{note}\n{LONG}", most) == [note, *shorten(LONG, most - 1)]
+
+
+def test_a_call_that_is_too_long_leaves_room_for_the_lines_above_it() -> None:
+    lines = ["import stack", "model = stack.load(model)", *LONG.splitlines()[7:]]
+    gap = "# {} more lines, which p3-advisor recipe prints"
+    assert shorten("\n".join(lines), 3) == [*lines[1:3], gap.format(4)]
+    assert shorten(LONG, 3) == [gap.format(8)], "no statement fits"
 
 
 T5 = {"d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 50}
