@@ -19,7 +19,10 @@ from advisor.domain.model import short_name
 from advisor.domain.text import format_mebibytes, format_seconds, format_share, write_speedup
 from advisor.report.formatting import accuracy_cell, markdown_table
 
-HEAD = ["question", "asked", "answer", "speed-up (95 %)", "word", "workflows", "trust", "measured"]
+HEAD = [
+    *("question", "asked", "answer", "speed-up (95 %)", "by batch"),
+    *("word", "workflows", "trust", "measured"),
+]
 #: Percent of the three Ps.
 DEFAULT_PERFORMANCE = 40
 DEFAULT_TOKENS = 32
@@ -57,7 +60,7 @@ def write_answers(kind: str) -> str:
 
 
 def describe(answer: Answer) -> list[str]:
-    """Return question, conditions, answer, gain, word, number of workflows and trust of a run."""
+    """Return a run's question, conditions, answer, gains, word, number of workflows and trust."""
     question, summary = answer.question, AnswerSummary.of(answer)
     arm, gain = summary.arm, summary.speedup
     shown = "-" if gain is None or arm == answer.results.baseline else write_gain(answer, gain)
@@ -66,7 +69,8 @@ def describe(answer: Answer) -> list[str]:
     name = f"`{short_name(question.model)}`{task}"
     compared = str(len({measured.workflow for measured in answer.results.measurements}))
     named = f"`{arm}`" if arm else "-"
-    return [name, describe_conditions(answer), named, shown, word, compared, summary.trust or "-"]
+    gains = [shown, "-" if shown == "-" else write_gains(answer, str(arm))]
+    return [name, describe_conditions(answer), named, *gains, word, compared, summary.trust or "-"]
 
 
 def describe_conditions(answer: Answer) -> str:
@@ -96,10 +100,20 @@ def write_gain(answer: Answer, gain: Interval) -> str:
     return write_speedup(gain, unfit=unfit, interval=not gain.is_range(unfit=unfit))
 
 
+def write_gains(answer: Answer, arm: str) -> str:
+    """Return the gain at each batch size; `-` for one size, of servers, and of several lengths."""
+    cells = next(each.cells for each in answer.results.measurements if each.arm == arm)
+    sizes = [cell.shape.batch_size for cell in cells]
+    if len(sizes) < 2 or len({*sizes}) < len(sizes) or answer.question.serves:
+        return "-"
+    unfit = is_unfit(answer.results)
+    return ", ".join(write_speedup(cell.speedup, unfit=unfit) for cell in cells)
+
+
 def write_arms(name: str) -> str:
     """Return the answer, the noise and all arms of one run of a model's calls."""
     answer = decide(name)
-    asked, conditions, arm, _gain, word, _workflows, trust = describe(answer)
+    asked, conditions, arm, _gain, _gains, word, _workflows, trust = describe(answer)
     shapes = [f"@{race.shape.batch_size}" for race in answer.results.races]
     noise = (format_share(race.noise_floor) for race in answer.results.races)
     unfit = is_unfit(answer.results)
@@ -108,21 +122,34 @@ def write_arms(name: str) -> str:
             measured.arm,
             write_gain(answer, measured.speedup),
             *(write_speedup(cell.speedup, unfit=unfit) for cell in measured.cells),
+            write_rate(answer, measured.cells[-1].tflops),
             format_seconds(measured.build_seconds.cold),
             format_mebibytes(measured.memory_bytes.peak),
             accuracy_cell(measured.correctness),
+            format_share(measured.engaged_share),
         ]
         for measured in sorted(answer.results.measurements, key=lambda each: -each.speedup.value)
     ]
-    head = ["arm", "speed-up (95 %)", *shapes, "build s", "MiB", "error"]
+    rate = f"TFLOPS {shapes[-1]} (of the peak)"
+    head = ["arm", "speed-up (95 %)", *shapes, rate, "build s", "MiB", "error", "engaged"]
+    versions = dict(pair for each in answer.results.measurements for pair in each.versions.items())
     lines = [
         f"{asked}, {conditions}, {answer.created[:10]}",
         f"([kept run](../tests/stacks/evidence/{name}.json)): {arm}, {word}, trust {trust}.",
+        f"Versions: {', '.join(' '.join(each) for each in sorted(versions.items()))}.",
         f"Noise: {', '.join(map(' '.join, zip(shapes, noise, strict=True)))}.",
         "",
         *markdown_table(head, rows, {0}),
     ]
     return "\n".join(lines)
+
+
+def write_rate(answer: Answer, rate: float | None) -> str:
+    """Return TFLOPS, and their share of the measured peak."""
+    peaks = answer.results.peaks
+    peak = peaks.operations_per_second.get(answer.question.dtype) if peaks else None
+    of_peak = f" ({format_share(rate * 1e12 / peak)})" if rate and peak else ""
+    return "-" if rate is None else f"{rate:.3g}{of_peak}"
 
 
 def write_count(kind: str) -> str:
