@@ -11,7 +11,7 @@ import pty
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
+from typing import Any
 
 import builders
 import jsonschema
@@ -309,31 +309,6 @@ def test_a_run_compared_with_itself_shows_no_change_in_either_spelling_of_json(
     assert run_cli(*asked, "--format", "yaml").returncode == 2
 
 
-def copy_slower(
-    recorded: pathlib.Path,
-    home: pathlib.Path,
-    arms: Collection[str] | None = None,
-    **question: object,
-) -> str:
-    """Copy the run to `home` with doubled call times of `arms`, or of all; return its path."""
-    run_id = "20991231-000000-0000"
-    directory = home / "runs" / run_id
-    directory.mkdir(parents=True)
-    header = json.loads((recorded / "run.json").read_text())
-    header |= {"run_id": run_id, "question": {**header["question"], **question}}
-    (directory / "run.json").write_text(json.dumps(header))
-    lines = []
-    for line in (recorded / "events.jsonl").read_text().splitlines():
-        event = json.loads(line)
-        worker_event = event["run_event"].get("worker_event", {})
-        arm = event["run_event"].get("arm")
-        if worker_event.get("event") == "visited" and (arms is None or arm in arms):
-            worker_event["seconds"] = [2 * each for each in worker_event["seconds"]]
-        lines.append(json.dumps(event))
-    (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
-    return str(directory)
-
-
 @pytest.fixture
 def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
     """A home with runs on a CPU and on a GPU, and the ids of the runs."""
@@ -372,17 +347,21 @@ def test_a_report_of_several_devices_has_their_portability(
     )
 
 
-def test_the_conclusion_sets_the_exit_code(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    slower = copy_slower(recorded, tmp_path, arms={"quick"})
-    answer = run_cli("compare", recorded.name, slower, "--fail-on-regression", "1%")
-    assert answer.returncode in {0, 1}, answer.stderr
-    document = json.loads(run_cli("compare", recorded.name, slower, "-f", "json").stdout)
-    assert answer.returncode == (1 if document["conclusion"] == "regression" else 0)
-    other = copy_slower(recorded, tmp_path / "other", dtype="float16")
+def test_the_conclusion_sets_the_exit_code(run_cli: RunCli, home: pathlib.Path) -> None:
+    slow = {**recorded_runs.SECONDS, "compiled": 2 * recorded_runs.SECONDS["compiled"]}
+    half = builders.question(dtype="float16")
+    changes: tuple[dict[str, Any], ...] = ({}, {"seconds_of": slow}, {"question": half})
+    before, slower, other = (
+        recorded_runs.make_run(Store(home), finished=True, run_id=run_id, **each).directory.name
+        for run_id, each in zip(recorded_runs.IDS, changes, strict=True)
+    )
+    for runs, code in (((before, slower), 1), ((slower, before), 0)):
+        answer = run_cli("compare", *runs, "--fail-on-regression", "1%", home=home)
+        assert answer.returncode == code, answer.stderr
+        document = json.loads(run_cli("compare", *runs, "-f", "json", home=home).stdout)
+        assert (document["conclusion"] == "regression") == (code == 1)
     for asked in ((), ("--fail-on-regression", "1%")):
-        refused = run_cli("compare", recorded.name, other, *asked, "--json")
+        refused = run_cli("compare", before, other, *asked, "--json", home=home)
         assert refused.returncode == 2
         assert json.loads(refused.stdout)["conclusion"] == "not-comparable", "the one document"
         assert "not-comparable" in refused.stderr
