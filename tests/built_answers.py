@@ -10,15 +10,15 @@ import built_measurements
 from builders import replace
 
 from advisor.decide.decision import decide_again
-from advisor.decide.headline import write_headline
 from advisor.decide.recommend import recommend
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_unmeasured
-from advisor.domain.answer import AdvisedAnswer, Answer, HeadlinePart, Problem, UnmeasuredArm
+from advisor.domain.answer import AdvisedAnswer, Answer, Problem, UnmeasuredArm
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Throughput
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header
+from advisor.report.headline import HeadlinePart, write_headline
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -48,9 +48,7 @@ def answer_for(measured: Results, scored: Sequence[ScoredArm], head: Header) -> 
     """Return the answer with the recommendation for these scores, which are not computed."""
     advice = recommend_for(measured, scored, head)
     bare = _without_advice(measured, head, scored)
-    made = replace(bare, recommendation=advice)
-    lines = write_headline(made, builders.shipped_catalogue())
-    return replace(made, headline=lines)
+    return replace(bare, recommendation=advice)
 
 
 def advised(answer: Answer) -> AdvisedAnswer:
@@ -60,7 +58,7 @@ def advised(answer: Answer) -> AdvisedAnswer:
 
 def headline(answer: Answer, *parts: HeadlinePart) -> list[str]:
     """Return the texts of the headline, or of these parts of it."""
-    return [line.text for line in answer.headline if not parts or line.part in parts]
+    return [line.text for line in write_headline(answer) if not parts or line.part in parts]
 
 
 def finished_header() -> Header:
@@ -214,7 +212,5 @@ def advice_of(answer: Answer) -> Recommendation:
 
 
 def without_advice(answer: Answer, problem: Problem) -> Answer:
-    """Return the answer with a problem instead of its recommendation, and the headline of it."""
-    bare = replace(answer, recommendation=None, problem=problem)
-    lines = write_headline(bare, builders.shipped_catalogue())
-    return replace(bare, headline=lines)
+    """Return the answer with a problem instead of its recommendation."""
+    return replace(answer, recommendation=None, problem=problem)

@@ -28,6 +28,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     from advisor.execute.improvement import name_untried
     from advisor.report.answer_files import decide
     from advisor.report.answer_lines import stop_notice
+    from advisor.report.headline import write_headline
 
     interruption: InterruptedRunError | None = None
     try:
@@ -46,7 +47,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
         raise interruption
     print_answer(answer, output_format)
     if answer.recommendation is not None and output_format != "text":
-        for line in (*(each.text for each in answer.headline), *stop_notice(answer)):
+        for line in (*(each.text for each in write_headline(answer)), *stop_notice(answer)):
             print_status(line)
         print_status(f"p3-advisor show {run.directory.name} prints the table")
     if answer.recommendation is not None and (titles := name_untried(answer, run.state())):
@@ -101,7 +102,9 @@ def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = Fa
 
 def show_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
     from advisor.report import text_report
+    from advisor.report.headline import AnswerDocument
 
     columns = shutil.get_terminal_size((text_report.WIDEST, 0)).columns
     short = functools.partial(text_report.render_summary, width=columns)
-    print_document(answer, output_format, text_report.render if full else short)
+    document = AnswerDocument.of(answer)
+    print_document(document, output_format, text_report.render if full else short)

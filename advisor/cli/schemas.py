@@ -12,7 +12,6 @@ from advisor.ask.run_options import RunOptions
 from advisor.decide.comparison import Comparison
 from advisor.domain import errors
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
 from advisor.domain.rubric import Rubric
 from advisor.domain.run_events import LoggedEvent
@@ -22,11 +21,12 @@ from advisor.domain.snippet import Verification
 from advisor.domain.version import __version__
 from advisor.domain.wire import EVENTS_BY_TAG, describe_event
 from advisor.domain.workflow import Workflow
+from advisor.report.headline import AnswerDocument
 from advisor.store.runs import HistoryEntry
 
 #: Schema name -> the type it describes.
 SHIPPED: dict[str, Any] = {
-    "run": Answer,
+    "run": AnswerDocument,
     "comparison": Comparison,
     "verification": Verification,
     "history": list[HistoryEntry],

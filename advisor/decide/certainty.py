@@ -240,6 +240,7 @@ def assess(
     return Decision(
         word=word,
         certainty=shares[advised.arm],
+        certain=shares[advised.arm] >= rule.certain,
         seed=contest.question.seed,
         chosen_for=_chosen_for(advised, contest.viable, results),
         fit=fit,

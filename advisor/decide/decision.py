@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from advisor.decide import performance_portability, scoring, trained_loss, unmeasured
-from advisor.decide.headline import write_headline
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
 from advisor.decide.rounds import can_go_on, find_failure, more_time
@@ -78,8 +77,7 @@ def evaluate(
     if final_problem:  # it names how these arms are measured
         missing = unmeasured.list_unmeasured(header, state, results, final_problem)
         answer = msgspec.structs.replace(answer, unmeasured=missing)
-    answer = msgspec.structs.replace(answer, problem=problem, question=header.question)
-    return msgspec.structs.replace(answer, headline=write_headline(answer, header.catalogue))
+    return msgspec.structs.replace(answer, problem=problem, question=header.question)
 
 
 def summarise_run(header: Header, state: RunState) -> Results:
@@ -129,8 +127,7 @@ def decide_again(
     _check_figures(answer, catalogue)
     known = catalogue.for_question(question)
     again = msgspec.structs.replace(answer, question=question, rubric=known.rubric.name)
-    again = _advise(again, known)
-    return msgspec.structs.replace(again, headline=write_headline(again, catalogue))
+    return _advise(again, known)
 
 
 def _check_figures(answer: Answer, catalogue: Catalogue) -> None:

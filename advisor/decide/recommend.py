@@ -99,6 +99,7 @@ def _advise(
         next_budget=next_budget,
         best_exact=next((each.arm for each in viable if measurements[each.arm].is_exact), None),
         best_native=next((each.arm for each in viable if each.weight_format is None), None),
+        can_try_tf32=_can_try_tf32(answer, catalogue),
         trust=trust_grade,
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
@@ -132,6 +133,17 @@ def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) ->
     arms = candidates if len(candidates) > 1 else viable
     others = [each for each in arms if each is not winner]
     return min(others, key=lambda each: each.rank, default=None)
+
+
+def _can_try_tf32(answer: Answer, catalogue: Catalogue) -> bool:
+    question, name = answer.question, "tf32"
+    gpu = answer.machine.find_gpu(question.gpu)
+    first = catalogue.improvements.precision[name].compute_capability
+    has_tf32 = gpu is not None and float(gpu.compute_capability) >= first
+    is_tried = any(
+        tried.name == name for each in answer.results.measurements for tried in each.variants
+    )
+    return question.dtype == "float32" and has_tf32 and not is_tried
 
 
 def _guideline_opinion(

@@ -11,9 +11,8 @@ from fractions import Fraction
 
 from advisor.decide.grades import rounded
 from advisor.domain.constraints import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
-from advisor.domain.recommendation import ConstraintEffect, Flip, Recommendation, Side
+from advisor.domain.recommendation import ConstraintEffect, Flip, Side
 from advisor.domain.results import ScoredArm
-from advisor.domain.text import format_weights
 
 #: A point of the weight simplex: the shares of performance and productivity; portability has the
 #: rest.
@@ -159,30 +158,6 @@ def find_flips(
             ]
         flips += sorted(found, key=lambda flip: abs(flip.weight - now))
     return tuple(flips)
-
-
-def describe_flips(advice: Recommendation, priorities: Priorities) -> list[tuple[Flip, str]]:
-    """Return the flips with the weights at which each holds, such as `portability weighs 0 %`.
-
-    Those between which no weight can be written are left out.
-    """
-    weights = [
-        (flip, format_weights(*advice.bounds_of(flip), getattr(priorities, flip.criterion)))
-        for flip in advice.flips
-    ]
-    return [(flip, f"{flip.criterion} weighs {each}") for flip, each in weights if each]
-
-
-def describe_changes(
-    advice: Recommendation, priorities: Priorities, titles: Mapping[str, str]
-) -> list[tuple[float, str]]:
-    """Return how far each flip is from the present weight, and a sentence about it."""
-    changes, changes_to = [], "changes to" if advice.decision.fit else "may change to"
-    for flip, weights in describe_flips(advice, priorities):
-        now, title = getattr(priorities, flip.criterion), titles.get(flip.to, flip.to)
-        change = f"The answer {changes_to} {title} if {weights} of the three Ps (now {now:g} %)."
-        changes.append((abs(flip.weight - now), change))
-    return changes
 
 
 def _points(arms: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:

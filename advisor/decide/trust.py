@@ -16,7 +16,7 @@ from advisor.decide.intervals import MIN_PROCESSES
 from advisor.domain.accuracy import why_unchecked
 from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.results import Results
-from advisor.domain.text import format_share, format_share_of_draws, write_count
+from advisor.domain.text import format_share, write_count
 from probes.shape import Shape
 
 #: Difference between two equal workers above which the machine does not count as steady, and above
@@ -87,19 +87,6 @@ def find_unfitness(results: Results) -> list[str]:
     if (results.noise_floor or 0.0) > UNFIT_NOISE:
         reasons.append(_describe_noise(results.noise_floor or 0.0))
     return reasons
-
-
-def describe_unfitness(results: Results) -> str:
-    noise = results.noise_floor or 0.0
-    differed = f", equal processes differed by up to {format_share(noise)}"
-    if is_busy(results):
-        return f"the machine was busy{differed if noise > STEADY_NOISE else ''}"
-    return f"the machine was unsteady{differed}"
-
-
-def describe_certainty(results: Results, share: float) -> str:
-    by = " by these measurements" if is_unfit(results) else ""
-    return f"certainty {format_share_of_draws(share)}{by}"
 
 
 def _describe_unfit_visits(results: Results) -> str:

@@ -25,20 +25,6 @@ SCHEMA: Final = "p3-advisor/run/5"
 
 #: Why an arm or a workflow has no measurement.
 Status = Literal[FailureStatus, ExclusionStatus]
-#: What a line of the headline is about.
-HeadlinePart = Literal[
-    "answer",
-    "certainty",
-    "change",
-    "start",
-    "variant",
-    "requests",
-    "load",
-    "constraint",
-    "quantised",
-    "accuracy",
-    "batch-sizes",
-]
 
 
 class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,13 +83,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return None if error is None else msgspec.convert(error, cls, from_attributes=True)
 
 
-class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the answer."""
-
-    part: HeadlinePart
-    text: str
-
-
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A run: the question, the machine, the results, their scores and the recommendation."""
 
@@ -140,8 +119,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     unmeasured: tuple[UnmeasuredArm, ...]
     recommendation: Recommendation | None
     problem: Problem | None
-    #: The answer in a few lines of text, of which short outputs show some.
-    headline: tuple[HeadlineLine, ...] = ()
     #: Where and when its run was measured, for a question about a GPU that is not attached.
     provenance: str = ""
     #: The command that prints this answer; null for a stored run.
@@ -225,16 +202,14 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
     speedup: Interval | None = None
     #: False where the machine was busy or unsteady, so that the speed-up is a range.
     fit: bool = True
-    #: The first line of the answer, or why there is none.
-    first_line: str = ""
+    #: Why there is none.
     problem: Problem | None = None
 
     @classmethod
     def of(cls, answer: Answer) -> AnswerSummary:
         advice, advised = answer.recommendation, answer.advised
-        first = answer.headline[0].text if answer.headline else ""
         if advice is None or advised is None:
-            return cls(first_line=first, problem=answer.problem)
+            return cls(problem=answer.problem)
         return cls(
             arm=advice.arm,
             decision_word=advice.decision.word,
@@ -242,7 +217,6 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             trust=advice.trust,
             speedup=advised.speedup,
             fit=advice.decision.fit,
-            first_line=first,
         )
 
 
@@ -262,6 +236,10 @@ class AdvisedAnswer(NamedTuple):
         if advice is None or advised is None:
             return None
         return cls(answer, advice, advice.decision, advised.scored, advised.measured)
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.scored.arm == self.answer.results.baseline
 
     @property
     def arms(self) -> dict[str, ScoredArm]:

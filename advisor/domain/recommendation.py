@@ -103,6 +103,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     word: DecisionWord | None
     #: Share of the draws in which the advised arm loses no more score than counts as nothing.
     certainty: float
+    #: False where that is too little for CLEAR.
+    certain: bool = True
     seed: int
     chosen_for: ChosenFor
     #: False where the machine was busy or unsteady; the decision is then never CLEAR, but for
@@ -148,6 +150,8 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     best_exact: str | None = None
     #: The first arm by rank that has no quantised weights; null where none is viable.
     best_native: str | None = None
+    #: Whether float32 was asked for on a GPU that has TF32, which was not tried.
+    can_try_tf32: bool = False
 
     arm: str
     workflow: str

@@ -18,7 +18,7 @@ from advisor.ask.context import Context
 from advisor.decide.decision import decide_again, evaluate, load_platform, with_preferences
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
-from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, encode
+from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, Problem, encode
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.errors import (
     ExportFileError,
@@ -36,6 +36,7 @@ from advisor.domain.version import how_to_install
 from advisor.domain.wire import check_bounds
 from advisor.report import figures
 from advisor.report.figures import Value
+from advisor.report.headline import AnswerDocument
 from advisor.store.runs import DECODING, HistoryEntry, Run, refuse_newer, size_of_events
 from advisor.store.store import Store
 
@@ -110,7 +111,7 @@ REPORT_FORMATS: Mapping[str, Format] = {
     "html": Format(".html", lambda answer, _, recipe: to_html(answer, recipe)),
     "md": Format(".md", lambda answer, *_: to_markdown(answer)),
     "csv": Format(".csv", lambda answer, elsewhere, _: to_csv([answer, *elsewhere])),
-    "json": Format(".json", lambda answer, *_: encode(answer)),
+    "json": Format(".json", lambda answer, *_: encode(AnswerDocument.of(answer))),
     "parquet": Format(".parquet", lambda answer, *_: to_parquet(answer)),
 }
 #: The name of each format by the ending of its files.
@@ -263,7 +264,7 @@ def describe_change(name: str, answer: Answer) -> str:
 def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     """Return the answer of a stored run; it is decided once and then read from the store.
 
-    A run without an answer, or that cannot be read, has an empty summary.
+    That of a run without an answer, or that cannot be read, has the problem alone.
     """
     if entry.answer is not None:
         return entry.answer
@@ -272,7 +273,7 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     try:
         summary = AnswerSummary.of(decide(run))
     except UserError as problem:
-        return AnswerSummary(first_line=problem.what)
+        return AnswerSummary(problem=Problem.of(problem))
     store.save_answer(entry, summary, events_bytes)
     return summary
 

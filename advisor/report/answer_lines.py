@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import find_unfitness, is_unfit
 from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm
@@ -19,6 +18,7 @@ from advisor.domain.recommendation import BreakEven
 from advisor.domain.results import Adoption
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, call_as_given, lines_for, shorten
+from advisor.report.headline import first_line, write_headline
 from advisor.report.setup_facts import describe_shapes
 from probes.facts import TRAINING_MODE
 from probes.shape import Shape
@@ -28,11 +28,6 @@ UNFIT_NOTICE = (
     "The machine was busy or unsteady: on a quiet one most speed-ups are within these ranges, and "
     "single figures may be far off."
 )
-
-
-def first_line(answer: Answer) -> str:
-    """Return the instruction, or why there is none."""
-    return answer.headline[0].text
 
 
 def unfit_notice(answer: Answer) -> list[str]:
@@ -104,7 +99,9 @@ def short_answer_lines(
         return [*answer_lines(answer), *_graph_breaks(answer)]
     priorities, is_alone = answer.question.priorities, advice.decision.word is None
     left_out = {"answer", *(() if is_alone else ("change",)), *(() if has_details else DETAILS)}
-    certainty, *further = [line.text for line in answer.headline if line.part not in left_out]
+    certainty, *further = [
+        line.text for line in write_headline(answer) if line.part not in left_out
+    ]
     if priorities != DEFAULT_PRIORITIES:
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
@@ -184,7 +181,7 @@ def lines_below_first(answer: Answer) -> list[str]:
     trust = f"{advice.trust} (A best, D lowest){reason}."
     floor_line = "" if noise in trust else f" Noise floor: {noise}."
     evidence = f"Trust: {trust}{floor_line} Score: {lead}."
-    further = [line.text for line in answer.headline[1:]]
+    further = [line.text for line in write_headline(answer)[1:]]
     cost = [f"Cost: {cost_line(answer, answer.advised)}."] if answer.advised else []
     return [*further, *cost, *origin, evidence, *unfit_notice(answer), *how_to_remeasure(answer)]
 
@@ -220,12 +217,6 @@ def next_steps(answer: Answer) -> list[str]:
     problem = [answer.problem.next_step] if answer.problem else []
     advice = answer.recommendation
     return [*problem, *how_to_remeasure(answer), *(advice.next_steps if advice else ())]
-
-
-def flip_lines(answer: Answer) -> list[str]:
-    advice, priorities = answer.recommendation, answer.question.priorities
-    changes = describe_changes(advice, priorities, answer.titles) if advice else []
-    return [sentence for _, sentence in changes]
 
 
 EAGER_COST = "no build and no change of the code"

@@ -9,8 +9,8 @@ from advisor.decide.comparison import Change, Comparison, Costs
 from advisor.domain import text
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Interval
-from advisor.report.answer_lines import first_line
 from advisor.report.formatting import Column, format_error, markdown_table, plain_table, table_rows
+from advisor.report.headline import first_line
 from advisor.report.markdown import escape
 
 #: Most characters of a value in the table of differences, and fewest in a narrow terminal.

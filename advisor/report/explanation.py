@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from advisor.ask import catalogue_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
-from advisor.decide.trust import describe_certainty, is_unfit
+from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
@@ -20,6 +20,7 @@ from advisor.domain.workflow import Workflow
 from advisor.report import shortcomings
 from advisor.report.answer_lines import cost_line
 from advisor.report.formatting import accuracy_line
+from advisor.report.other_arms import describe_certainty
 from advisor.report.ranking import is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
 

@@ -27,6 +27,7 @@ from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.domain.text import escape_control_chars
 from advisor.domain.version import how_to_install
 from advisor.report import answer_files, figures, progress_lines
+from advisor.report.headline import write_headline
 from advisor.report.ranking import ranking_rows
 from probes.events import PhaseStarted
 
@@ -171,7 +172,7 @@ class Report:
         return path
 
     def __repr__(self) -> str:
-        return "\n".join(line.text for line in self.answer.headline)
+        return "\n".join(line.text for line in write_headline(self.answer))
 
     def _repr_html_(self) -> str:
         return render_html(self.answer)
@@ -179,7 +180,7 @@ class Report:
 
 def render_html(answer: Answer) -> str:
     """Return the headline and a table of the ranked arms as HTML without style or script."""
-    first, *rest = (html.escape(line.text) for line in answer.headline)
+    first, *rest = (html.escape(line.text) for line in write_headline(answer))
     head, *rows = ranking_rows(answer, has_intervals=True) or [[]]
     lines = [_row(head, "th"), *(_row(row, "td") for row in rows)]
     table = f"<table>{''.join(lines)}</table>" if rows else ""

@@ -26,8 +26,8 @@ from advisor.domain.text import (
     write_speedup,
 )
 from advisor.report import generation
-from advisor.report.answer_lines import flip_lines
 from advisor.report.formatting import Column, ReportTable, Section, format_error, table_rows
+from advisor.report.other_arms import flip_lines
 from advisor.report.ranking import write_fact
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from probes.shape import Shape

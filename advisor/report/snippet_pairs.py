@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from advisor.decide.further_lines import DOUBTS, describe_variant
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause
 from advisor.domain.errors import VerificationError
@@ -27,6 +26,7 @@ from advisor.domain.text import format_interval, format_milliseconds, is_unknown
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose_recipe
+from advisor.report.further_lines import DOUBTS, describe_variant
 from advisor.report.recipe_text import render_snippet, snippet_cell
 from advisor.store.runs import Run
 from probes.facts import EACH_CALL

@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from advisor.decide.other_arms import flip_in_certainty
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
@@ -19,12 +18,12 @@ from advisor.report.answer_lines import (
     MOST_CODE_LINES,
     answer_lines,
     code_lines,
-    flip_lines,
     next_steps,
     short_answer_lines,
 )
 from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
 from advisor.report.limits import describe_limits
+from advisor.report.other_arms import flip_in_certainty, flip_lines
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
 

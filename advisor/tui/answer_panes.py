@@ -15,7 +15,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTab, ContentTabs
 
-from advisor.decide.headline import NO_FLIP
 from advisor.decide.trust import grade
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
@@ -23,15 +22,10 @@ from advisor.domain.constraints import CRITERION_HEADS, Priorities
 from advisor.domain.errors import NothingViableError
 from advisor.domain.question import Question
 from advisor.report import markdown, parts, ranking
-from advisor.report.answer_lines import (
-    code_lines,
-    first_line,
-    flip_lines,
-    next_steps,
-    short_answer_lines,
-    stop_notice,
-)
+from advisor.report.answer_lines import code_lines, next_steps, short_answer_lines, stop_notice
 from advisor.report.formatting import Section
+from advisor.report.headline import NO_FLIP, first_line
+from advisor.report.other_arms import flip_lines
 from advisor.report.shortcomings import is_unnamed
 from advisor.store.runs import Run
 from advisor.tui import panels

@@ -12,7 +12,6 @@ from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
 from advisor.decide.load_blocks import levels_of, valid_blocks
-from advisor.decide.other_arms import describe_equals, describe_small_gain
 from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.plan import REFERENCE
@@ -20,7 +19,8 @@ from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_milliseconds, format_number, format_share, write_speedup
-from advisor.report.answer_lines import first_line
+from advisor.report.headline import first_line
+from advisor.report.other_arms import describe_equals, describe_small_gain
 from advisor.tui import panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer_panes import describe_question

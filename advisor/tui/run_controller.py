@@ -11,7 +11,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer_files import decide, is_file, open_answer
-from advisor.report.answer_lines import first_line
+from advisor.report.headline import first_line
 from advisor.store.runs import Run
 from advisor.tui import actions, panels
 from advisor.tui.answer_panes import ShownAnswer

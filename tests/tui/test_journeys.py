@@ -16,7 +16,7 @@ from advisor.ask.context import Context
 from advisor.ask.devices import VISIBLE_DEVICES
 from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.domain.run_events import Finished
-from advisor.report import answer_lines
+from advisor.report.headline import first_line
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.form import Choice
@@ -233,7 +233,7 @@ async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: 
         assert pilot.text() != before
         assert detail.focused is not None
         await pilot.until(lambda: app.return_value == 0, "q")
-    assert answer_lines.first_line(results.original.answer) in app.exit_message()
+    assert first_line(results.original.answer) in app.exit_message()
     first, last = app.exit_message().splitlines()
     assert first.startswith(str(advice_of(results.original.answer).decision.word))
     assert last.endswith(f"p3-advisor show {run.directory.name}")

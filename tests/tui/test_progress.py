@@ -15,8 +15,6 @@ from builders import replace
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 
 from advisor.ask.context import Context
-from advisor.decide.headline import write_headline
-from advisor.decide.other_arms import describe_equals
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.event_folding import fold
@@ -38,6 +36,7 @@ from advisor.domain.serving import ServedRequest
 from advisor.domain.text import MISSING
 from advisor.execute import runner as execute_runner
 from advisor.execute.runner import Gate
+from advisor.report.other_arms import describe_equals
 from advisor.store.runs import Run
 from advisor.tui import session as tui_session
 from advisor.tui.live import BAR_WIDTH, describe_leader, draw_load
@@ -119,7 +118,7 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     word = str(advice_of(made).decision.word)
     assert all(each in shown for each in (word, equals, "3 of 10 visits"))
     assert equals.startswith("perhaps as good: ")
-    assert equals[1:] in write_headline(disturbed, builders.shipped_catalogue())[1].text
+    assert equals[1:] in built_answers.headline(disturbed)[1]
     baseline = next(each for each in made.ranking if each.arm == builders.BASELINE)
     of_baseline = describe_leader(disturbed, baseline).plain
     assert "about as good: Compiled" in of_baseline
@@ -137,7 +136,7 @@ def test_the_answer_so_far_says_that_little_is_gained() -> None:
     made = with_decision(built_answers.answer(), gains_little=True)
     advised, contenders = advice_of(made).arm, {advice_of(made).arm: 1.0, builders.BASELINE: 0.9}
     as_good = with_decision(made, contenders=contenders, as_good=(builders.BASELINE,))
-    first = write_headline(as_good, builders.shipped_catalogue())[0].text
+    first = built_answers.headline(as_good)[0]
     shown = describe_leader(as_good, as_good.advised).plain
     assert (advised in shown, shown.count(as_good.baseline_title)) == (True, 1)
     assert "keep" in shown

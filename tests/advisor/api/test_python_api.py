@@ -21,6 +21,7 @@ from advisor.ask.context import Context
 from advisor.cli import schemas
 from advisor.domain import errors
 from advisor.domain.run_events import ArmsPlanned, Finished, LoggedEvent
+from advisor.report.headline import first_line
 from advisor.report.notebook import Report
 
 FILE = EVIDENCE / "cpu-demo.json"
@@ -71,7 +72,7 @@ def test_a_question_is_measured_silently_and_the_run_is_loaded_again(
     assert advisor.load(run.run_id).answer == run.answer
     file = run.save(tmp_path / "run.json")
     jsonschema.Draft202012Validator(schemas.generate("run")).validate(json.loads(file.read_text()))
-    assert run.answer.headline[0].text in repr(run)
+    assert first_line(run.answer) in repr(run)
     assert run.save(tmp_path / "run.html").read_text().startswith("<!DOCTYPE html>")
 
 
@@ -123,7 +124,7 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
     assert shown.count("<tr>") == 1 + len(answer.scores)
-    assert html.escape(run.answer.headline[0].text) in shown
+    assert html.escape(first_line(answer)) in shown
 
 
 def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:

@@ -141,10 +141,10 @@ def test_the_history_has_the_answer_of_each_finished_run(run_here: RunCli, store
     assert (answer["arm"], answer["decision_word"]) == (advice["arm"], word)
     assert listed[stopped]["answer"] is None
     assert listed[failed]["answer"]["arm"] is None
-    assert listed[failed]["answer"]["first_line"]
+    assert listed[failed]["answer"]["problem"]["what"]
     shown = run_here("show", failed)
     assert (shown.returncode, shown.stderr) == (0, ""), "it is shown, and the reason stands in it"
-    assert listed[failed]["answer"]["first_line"] in " ".join(shown.stdout.split())
+    assert listed[failed]["answer"]["problem"]["what"] in " ".join(shown.stdout.split())
     failed_line, stopped_line, line = run_here("history").stdout.splitlines()[1:]
     assert f" {advice['arm']} " in line
     created = dt.datetime.fromisoformat(listed[name]["created"]).astimezone()

@@ -12,8 +12,8 @@ import pytest
 from builders import BASELINE, DEMO, replace
 from golden_files import Expect
 
+from advisor.decide.decision import decide_again
 from advisor.decide.diagnosis import find_lower_precision
-from advisor.decide.further_lines import describe_precision
 from advisor.decide.trained_loss import summarise_loss
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
@@ -22,6 +22,7 @@ from advisor.domain.model import FactoryModel, Model
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState
 from advisor.domain.workflow import DeclaredArm
+from advisor.report.further_lines import describe_precision
 from probes.checks import Accuracy, AccuracyClass, Checked, Fault, TextScores, UserMetric
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
@@ -151,16 +152,18 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
     lower = replace(lower, diagnosis=diagnosis)
     gpu = builders.gpu()
     found = advise(lower, device="cuda", gpu=gpu.uuid, dtype="float32")
-    told, answer = {}, found.answer
-    known = builders.shipped_catalogue().improvements.precision
-    for capability in ("7.5", "9.0"):
-        old = builders.gpu_machine(replace(gpu, compute_capability=capability))
-        answer = replace(answer, machine=old)
-        told[capability] = describe_precision(found._replace(answer=answer), known, None)
     inputs = MeasuredInputs(fixed=0, has_batch=True, has_length=None, shapes=((3, 224, 224),))
     images = built_answers.with_results(found.answer, inputs=inputs)
-    images = replace(images, machine=builders.gpu_machine(gpu))
-    told["9.0, images"] = describe_precision(found._replace(answer=images), known, None)
+    told = {}
+    for name, answer, capability in (
+        ("7.5", found.answer, "7.5"),
+        ("9.0", found.answer, "9.0"),
+        ("9.0, images", images, "9.0"),
+    ):
+        machine = builders.gpu_machine(replace(gpu, compute_capability=capability))
+        known = builders.catalogue(builders.workflow("rounding"))
+        again = decide_again(replace(answer, machine=machine), known)
+        told[name] = describe_precision(built_answers.advised(again))
     expect("precision-of-float32", told)
 
 

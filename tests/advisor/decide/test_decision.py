@@ -192,7 +192,7 @@ def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(made
     assert barred.recommendation is None
     assert barred.problem is not None
     assert barred.problem.name == "nothing-viable"
-    assert barred.headline[0].text == f"No recommendation: {barred.problem.what}"
+    assert built_answers.headline(barred)[0] == f"No recommendation: {barred.problem.what}"
     free = decide_again(barred, made_run.header().catalogue, constraints=())
     assert free.problem is None
     assert free == read_back(decide(made_run))

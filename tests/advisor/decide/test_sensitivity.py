@@ -21,6 +21,7 @@ from advisor.decide.scoring import find_failures
 from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import ScoredArm
+from advisor.report.other_arms import describe_flips
 
 #: How far from a flip it is decided again: more than rounding, less than two flips are apart.
 GAP = 1e-3
@@ -245,8 +246,8 @@ def test_the_advised_arm_leads_where_the_weights_of_the_question_lie(name: str) 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_answer_changes_at_every_weight_of_which_a_flip_says_so(name: str) -> None:
     catalogue, answer = builders.shipped_catalogue(), decide_run(name)
-    advice, priorities = answer.recommendation, answer.question.priorities
-    for flip, words in sensitivity.describe_flips(advice, priorities) if advice else ():
+    priorities = answer.question.priorities
+    for flip, words in describe_flips(answer):
         for weight in weights_named_in(words, getattr(priorities, flip.criterion)):
             question = with_preferences(
                 answer.question, priorities.with_weight(flip.criterion, weight), None

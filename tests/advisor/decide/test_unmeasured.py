@@ -13,7 +13,6 @@ import pytest
 
 from advisor.ask import catalogue_files
 from advisor.decide.decision import decide_again
-from advisor.decide.headline import write_headline
 from advisor.decide.unmeasured import list_unmeasured, status_of
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
@@ -351,6 +350,6 @@ def test_a_step_names_torch_compile_unless_it_has_no_result_either(failed: bool)
         arms.append(builders.unmeasured(PLAIN_COMPILE, option="default", fix=None))
     alone = builders.results(builders.measurement(builders.BASELINE, speedup=1.0))
     answer = built_answers.answer_of(alone, HEAD, unmeasured=tuple(arms))
-    change = write_headline(answer, builders.shipped_catalogue())[2].text
+    change = built_answers.headline(answer)[2]
     assert "To compare it: use other operators" in change
     assert (OTHER_WORKFLOWS in change) != failed

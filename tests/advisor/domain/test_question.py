@@ -157,8 +157,6 @@ def test_a_summary_has_the_decision_or_the_problem() -> None:
         certainty=advice.decision.certainty,
         trust=advice.trust,
         speedup=made.measurements["compiled"].speedup,
-        first_line=made.headline[0].text,
     )
     found = AnswerSummary.of(built_answers.without_advice(made, PROBLEM))
     assert (found.arm, found.problem) == (None, PROBLEM)
-    assert PROBLEM.what in found.first_line

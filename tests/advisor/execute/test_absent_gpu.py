@@ -17,6 +17,7 @@ from advisor.cli import schemas
 from advisor.domain.answer import Answer, encode
 from advisor.execute import drafts
 from advisor.report import text_report
+from advisor.report.headline import AnswerDocument
 
 OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
 
@@ -28,7 +29,7 @@ def find_answer(context: Context, **changes: Any) -> Answer:
 def test_the_answer_names_its_origin_and_counts_less_than_a_measurement(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
-    jsonschema.validate(json.loads(encode(answer)), schemas.generate("run"))
+    jsonschema.validate(json.loads(encode(AnswerDocument.of(answer))), schemas.generate("run"))
     assert answer.evidence == "imported"
     assert '"measured"' not in encode(answer)
     text, summary = text_report.render(answer), answer.provenance

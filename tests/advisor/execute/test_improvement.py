@@ -16,7 +16,6 @@ import pytest
 from advisor.ask.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.fastest_calls import compare_in_turns
-from advisor.decide.further_lines import describe_variant
 from advisor.domain.answer import Answer
 from advisor.domain.errors import VerificationError
 from advisor.domain.event_folding import fold
@@ -30,6 +29,7 @@ from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
 from advisor.report.answer_files import decide
 from advisor.report.answer_lines import short_answer_lines
+from advisor.report.further_lines import describe_variant
 from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 from advisor.store.store import Store
 from probes.events import Opened
@@ -105,9 +105,9 @@ def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
     plain, answer = evaluate(header, before), evaluate(header, after)
     assert answer.measurements[EAGER].variants == (failed, tried)
     assert answer.scores == plain.scores
-    (line,) = set(answer.headline) - set(plain.headline)
-    assert line.part == "variant"
-    assert all(words in line.text for words in ("bfloat16", "3.90x", "4e-03", "float32"))
+    (line,) = built_answers.headline(answer, "variant")
+    assert {*built_answers.headline(answer)} - {*built_answers.headline(plain)} == {line}
+    assert all(words in line for words in ("bfloat16", "3.90x", "4e-03", "float32"))
     assert "no such operator" in describe_variant(failed, EAGER, answer)
     assert "between 2x and 9x" in describe_variant(again, EAGER, answer)
     assert "the same code" in describe_variant(tried, "compiled", answer)

@@ -15,7 +15,6 @@ from golden_files import Expect
 from kept.runs import EVIDENCE
 
 from advisor.decide.decision import evaluate
-from advisor.decide.trust import describe_unfitness
 from advisor.domain.answer import Answer
 from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.domain.measurement import VisitCounts
@@ -32,6 +31,7 @@ from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
 from advisor.report import explanation, figures, limits, markdown, shortcomings, text_report
 from advisor.report.answer_files import decide, read_answer
+from advisor.report.other_arms import describe_unfitness
 from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
@@ -293,7 +293,7 @@ def test_inputs_without_a_batch_are_not_called_batch_size_one(
     assert shapes in dict(setup_facts(answer))["batch sizes"]
     assert shapes in measured_line(answer)[0]
     assert "batch size" not in measured_line(answer)[0]
-    assert any(shapes in line.text for line in answer.headline)
+    assert any(shapes in line for line in built_answers.headline(answer))
 
 
 @pytest.mark.parametrize("inputs", [None, MeasuredInputs(fixed=0, has_batch=None, has_length=None)])

@@ -14,7 +14,7 @@ import built_measurements
 import html5lib
 import pytest
 import tabulate
-from kept.runs import EVIDENCE
+from kept.runs import EVIDENCE, decide_run
 from pyarrow import parquet
 
 from advisor.domain.accuracy import MetricLoss, TrainedLoss
@@ -44,7 +44,7 @@ FILES = (
 
 @pytest.fixture(params=FILES)
 def answer(request: pytest.FixtureRequest) -> Answer:
-    return answer_files.read_answer(str(EVIDENCE / f"{request.param}.json"))
+    return decide_run(request.param)
 
 
 @pytest.mark.parametrize(

@@ -14,23 +14,22 @@ import pytest
 from golden_files import Expect
 from kept.runs import EVIDENCE, NAMES, decide_run
 
-from advisor.ask import catalogue_files
-from advisor.decide.headline import write_headline
-from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
+from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.text import MISSING, NO_BREAK_SPACE
 from advisor.report import explanation, markdown, page, text_report
+from advisor.report.answer_files import REPORT_FORMATS
 from advisor.report.answer_lines import (
     UNFIT_NOTICE,
     code_lines,
     cost_line,
-    flip_lines,
     lines_below_first,
     stop_notice,
 )
+from advisor.report.other_arms import flip_lines
 from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
 from probes.facts import FREED_MEMORY, TRAINING_MODE
@@ -97,9 +96,10 @@ def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
         built_answers.answer(), trust="C", runner_up="other", margin=0.25
     )
     lines = text_report.render(made).splitlines()
-    count = len(made.headline)
+    headline = built_answers.headline(made)
+    count = len(headline)
     assert count >= 3
-    assert lines[:count] == [line.text for line in made.headline]
+    assert lines[:count] == headline
     expect("text-evidence", lines[count : count + 4])
 
 
@@ -293,7 +293,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
         wide = [line for line in lines if len(line) > 80 and " --" not in line]
         assert all(len(line.split()) <= 3 for line in wide), "rank, a long name and the speed-up"
         text = " ".join(" ".join(line.strip() for line in lines).split())
-        assert text.startswith(answer.headline[0].text)
+        assert text.startswith(built_answers.headline(answer)[0])
         assert text_report.measured_at(answer) in text
         assert answer.created[:10] in text_report.measured_at(answer)
         assert "  build s  " not in text or "  score  " in text, "why a slower arm leads"
@@ -312,7 +312,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
             ]
             assert any(f"Cost: {cost}. Trust" in text for cost in costs)
             assert re.search("Trust [A-D][:.]", text)
-            assert answer.headline[1].text in text
+            assert built_answers.headline(answer)[1] in text
             faster = 1.2 * answer.advised.speedup.value
             fastest = max(answer.ranking, key=lambda each: each.speedup.value)
             assert f" {fastest.arm} " in text or fastest.speedup.value < faster
@@ -339,17 +339,8 @@ def test_the_answer_in_readme_is_what_show_prints() -> None:
     assert [line for line in readme[start : start + len(lines)] if line in shown] == shown
 
 
-FIRST_LINES = 5
-LINES = (
-    "Use ONNX Runtime (IO binding) for demo_model on AMD EPYC, 2 cores.",
-    "CLEAR: best with 99 % certainty. 1.52x PyTorch eager (1.41 to 1.60).",
-    "It would be PyTorch eager if performance weighed less than 37 % (now 40 %).",
-    "PyTorch & co <fast> are slower at batch size 16 (0.82x).",
-)
-
-
 def of_text(made: Answer) -> str:
-    return "\n".join(text_report.render(made).splitlines()[:FIRST_LINES])
+    return text_report.render(made).partition("\n\n")[0]
 
 
 def of_markdown(made: Answer) -> str:
@@ -365,7 +356,7 @@ def of_page(made: Answer) -> str:
 
 
 def of_json(made: Answer) -> str:
-    encoded = msgspec.json.decode(encode(made))
+    encoded = msgspec.json.decode(REPORT_FORMATS["json"].write(made, (), None))
     return "\n".join(line["text"] for line in encoded["headline"])
 
 
@@ -377,10 +368,15 @@ Reader = Callable[[Answer], str]
 def test_every_output_begins_with_all_lines_of_the_headline(
     first_lines: Reader, *, finished: bool
 ) -> None:
-    headline = tuple(HeadlineLine(part="answer", text=line) for line in LINES)
-    shown = first_lines(built_answers.answer(headline=headline, finished=finished))
-    assert all(line in shown for line in LINES)
-    places = [shown.index(line) for line in LINES]
+    title = "PyTorch & co <fast>"
+    made = built_answers.with_score(
+        decide_run("cpu-demo-workflows"), builders.BASELINE, title=title
+    )
+    lines = built_answers.headline(made)
+    assert len(lines) >= 3
+    assert title in "".join(lines)
+    shown = first_lines(builders.replace(made, finished=finished))
+    places = [shown.index(line) for line in lines]
     assert places == sorted(places)
 
 
@@ -415,7 +411,6 @@ def test_a_short_table_has_the_first_arm_of_the_ranking(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", [*filter(re.compile("cpu-(?!served)").match, NAMES)])
 def test_every_report_says_that_eager_was_timed_with_freed_memory_kept(name: str) -> None:
     made = built_answers.with_measurement(decide_run(name), settings={FREED_MEMORY: "kept"})
-    made = builders.replace(made, headline=write_headline(made, catalogue_files.read_shipped()))
     told = ["it keeps freed memory" in each for each in (page.render(made), markdown.render(made))]
     text = text_report.render_summary(made, 80)
     is_told = made.recommendation is not None

@@ -58,11 +58,7 @@ def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -
 
 
 SUMMARY = AnswerSummary(
-    arm="compiled",
-    decision_word="OPEN",
-    trust="C",
-    speedup=Interval(value=2.0, low=1.9, high=None),
-    first_line="Use",
+    arm="compiled", decision_word="OPEN", trust="C", speedup=Interval(value=2.0, low=1.9, high=None)
 )
 
 

@@ -1,4 +1,4 @@
-"""The short answer: what to use, how certain that is, and what would change it. Pure.
+"""The short answer: what to use, how certain that is, and what would change it.
 
 Full outputs show these lines as they are, short ones some of them. Further lines follow where the
 advised arm is not exact, where the best arm differs by shape, or where the advised arm is slower
@@ -7,34 +7,70 @@ than the baseline at one of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Literal
 
-from advisor.decide import further_lines
-from advisor.decide.other_arms import (
+import msgspec
+
+from advisor.decide.rivals import arms_timed_once, find_faster_arm, is_baseline_as_good, late_arms
+from advisor.decide.trust import is_unfit
+from advisor.decide.unmeasured import crossed_bounds
+from advisor.domain import text
+from advisor.domain.answer import AdvisedAnswer, Answer, UnmeasuredArm
+from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError
+from advisor.domain.model import OnnxModel, short_name
+from advisor.domain.plan import PLAIN_COMPILE
+from advisor.domain.recommendation import ChosenFor
+from advisor.domain.results import ScoredArm
+from advisor.report import further_lines
+from advisor.report.other_arms import (
     NOTHING,
     describe_batch_sizes,
+    describe_certainty,
     describe_equals,
     describe_faster,
     describe_gain,
     describe_points,
     describe_requests,
     describe_small_gain,
-    find_faster_arm,
-    is_baseline_advised,
-    is_baseline_as_good,
+    describe_unfitness,
+    flip_lines,
 )
-from advisor.decide.sensitivity import describe_changes
-from advisor.decide.trust import describe_certainty, describe_unfitness, is_unfit
-from advisor.decide.unmeasured import crossed_bounds
-from advisor.domain import text
-from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart, UnmeasuredArm
-from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError
-from advisor.domain.model import OnnxModel, short_name
-from advisor.domain.plan import PLAIN_COMPILE
-from advisor.domain.recommendation import ChosenFor
-from advisor.domain.results import ScoredArm
 from probes.outcome import OTHER_WORKFLOWS
+
+#: What a line of the headline is about.
+HeadlinePart = Literal[
+    "answer",
+    "certainty",
+    "change",
+    "start",
+    "variant",
+    "requests",
+    "load",
+    "constraint",
+    "quantised",
+    "accuracy",
+    "batch-sizes",
+]
+
+
+class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the answer."""
+
+    part: HeadlinePart
+    text: str
+
+
+class AnswerDocument(Answer, frozen=True, kw_only=True):
+    """The JSON document of a run: the answer, and what it says in words."""
+
+    #: The answer in a few lines of text, of which short outputs show some.
+    headline: tuple[HeadlineLine, ...]
+
+    @classmethod
+    def of(cls, answer: Answer) -> AnswerDocument:
+        return cls(**msgspec.structs.asdict(answer), headline=write_headline(answer))
+
 
 #: Which of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {
@@ -51,33 +87,37 @@ MOST_NAMED = 3
 MOST_OUTSTANDING = 2
 
 
-def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, ...]:
+def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
     facts = AdvisedAnswer.of(answer)
-    if facts is None:
-        problem = answer.problem
-        reason = problem.what if problem else "nothing was decided"
-        missing = "No answer" if problem and problem.name in UNDECIDED else "No recommendation"
-        return (HeadlineLine(part="answer", text=f"{missing}: {reason}"),)
-    precisions, certain = catalogue.improvements.precision, catalogue.rubric.decision.certain
-    certainty = _why_alone(facts) if facts.decision.word is None else _certainty(facts, certain)
-    parts: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
-        ("answer", [_instruction(facts)]),
-        ("certainty", [certainty]),
-        ("change", [_how_to_compare(facts) if _is_alone(facts) else _change(facts)]),
-        ("start", further_lines.describe_start(facts)),
-        ("variant", further_lines.describe_variants(facts)),
-        ("requests", describe_requests(facts)),
-        ("load", further_lines.describe_goodput(facts)),
-        ("constraint", further_lines.describe_constraints(facts)),
-        ("quantised", further_lines.describe_quantised(facts)),
-        ("accuracy", further_lines.describe_accuracy(facts)),
-        ("accuracy", further_lines.describe_precision(facts, precisions, find_faster_arm(facts))),
-        ("accuracy", further_lines.describe_reference(facts)),
-        ("accuracy", further_lines.describe_adjustments(facts)),
-        ("accuracy", further_lines.describe_changed_states(facts)),
-        ("batch-sizes", describe_batch_sizes(facts)),
-    )
+    parts: list[tuple[HeadlinePart, Iterable[str]]] = [("answer", [first_line(answer)])]
+    if facts is not None:
+        is_alone = _is_alone(facts)
+        parts += [
+            ("certainty", [_certainty(facts) if facts.decision.word else _why_alone(facts)]),
+            ("change", [_how_to_compare(facts) if is_alone else _change(answer)]),
+            ("start", further_lines.describe_start(facts)),
+            ("variant", further_lines.describe_variants(facts)),
+            ("requests", describe_requests(facts)),
+            ("load", further_lines.describe_goodput(facts)),
+            ("constraint", further_lines.describe_constraints(facts)),
+            ("quantised", further_lines.describe_quantised(facts)),
+            ("accuracy", further_lines.describe_accuracy(facts)),
+            ("accuracy", further_lines.describe_precision(facts)),
+            ("accuracy", further_lines.describe_reference(facts)),
+            ("accuracy", further_lines.describe_adjustments(facts)),
+            ("accuracy", further_lines.describe_changed_states(facts)),
+            ("batch-sizes", describe_batch_sizes(facts)),
+        ]
     return tuple(HeadlineLine(part=part, text=line) for part, lines in parts for line in lines)
+
+
+def first_line(answer: Answer) -> str:
+    """Return the instruction, or why there is none."""
+    facts, problem = AdvisedAnswer.of(answer), answer.problem
+    if facts is not None:
+        return _instruction(facts)
+    missing = "No answer" if problem and problem.name in UNDECIDED else "No recommendation"
+    return f"{missing}: {problem.what if problem else 'nothing was decided'}"
 
 
 def _instruction(facts: AdvisedAnswer) -> str:
@@ -101,7 +141,7 @@ def _is_alone(facts: AdvisedAnswer) -> bool:
     return len(facts.answer.scores) == 1
 
 
-def _certainty(facts: AdvisedAnswer, certain: float) -> str:
+def _certainty(facts: AdvisedAnswer) -> str:
     found, as_good = facts.decision.word, describe_equals(facts, facts.scored.arm)
     # A clear answer may have equals, and its word must not hide them.
     is_first = found == "CLEAR" and bool(as_good)
@@ -111,7 +151,7 @@ def _certainty(facts: AdvisedAnswer, certain: float) -> str:
     sentences = [
         f"{word}: nothing is better by much; {as_good}."
         if is_first
-        else f"{word}{_why_not_clear(facts, certain)}.",
+        else f"{word}{_why_not_clear(facts)}.",
         _speed(facts),
         _chosen_for(facts),
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
@@ -125,22 +165,8 @@ def _certainty(facts: AdvisedAnswer, certain: float) -> str:
 
 
 def _not_reached(facts: AdvisedAnswer) -> str:
-    """Name the workflows that were not reached, but for those that might lead.
-
-    Where some might, of the others `torch.compile` alone is missed.
-    """
-    outstanding = facts.decision.outstanding
-    unmeasured = facts.answer.unmeasured
-    named = {each.workflow for each in unmeasured if each.arm in outstanding}
-    named |= {each.workflow for each in facts.answer.scores}
-    late = {
-        each.workflow: facts.answer.titles[each.arm]
-        for each in reversed(unmeasured)
-        if each.skip_cause == "out-of-time" and each.workflow not in named
-        if each.workflow == PLAIN_COMPILE or not outstanding
-    }
-    titles = [*late.values()][:MOST_NAMED]
-    return f"Not measured for lack of time: {text.join_names(titles)}." if late else ""
+    titles = [facts.answer.titles[arm] for arm in late_arms(facts).values()][:MOST_NAMED]
+    return f"Not measured for lack of time: {text.join_names(titles)}." if titles else ""
 
 
 def _settings_alone(facts: AdvisedAnswer) -> str:
@@ -191,16 +217,16 @@ def _how_to_compare(facts: AdvisedAnswer) -> str:
     return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
 
 
-def _why_not_clear(facts: AdvisedAnswer, certain: float) -> str:
-    """Return what is missing for `CLEAR`, which needs the certainty `certain` among others."""
+def _why_not_clear(facts: AdvisedAnswer) -> str:
+    """Return what is missing for `CLEAR`."""
     found = facts.decision
     if found.word == "CLEAR":
         return ""
     reasons = []
-    if found.certainty < certain:
+    if not found.certain:
         certainty = describe_certainty(facts.answer.results, found.certainty)
         reasons.append(f"best, or as good, with {certainty}")
-    if not found.fit and is_baseline_advised(facts):
+    if not found.fit and facts.is_baseline:
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
     if not found.replicated:
@@ -219,16 +245,11 @@ def _why_not_clear(facts: AdvisedAnswer, certain: float) -> str:
 
 
 def _timed_once(facts: AdvisedAnswer) -> str:
-    results = facts.answer.results
-    single = [
-        facts.answer.titles[each.arm]
-        for each in results.measurements
-        if each.arm in facts.decision.contenders and each.arm != results.baseline
-        if any(cell.processes == 1 for cell in each.cells)
-    ]
+    single = arms_timed_once(facts)
     if len(single) > 1:
         return f"{len(single)} arms that may lead were timed in one process"
-    return f"{single[0] if single else 'the next best arm'} was timed in one process"
+    title = facts.answer.titles[single[0]] if single else "the next best arm"
+    return f"{title} was timed in one process"
 
 
 def _chosen_for(facts: AdvisedAnswer) -> str:
@@ -245,12 +266,13 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
 
 
 def _first(facts: AdvisedAnswer) -> ScoredArm:
-    return next(each for each in facts.answer.scores if not each.failures)
+    return next((each for each in facts.answer.scores if not each.failures), facts.scored)
 
 
 def _options_as_good(facts: AdvisedAnswer) -> str:
     """Name the arms of the advised workflow that are about as good and not named elsewhere."""
-    named = {each.arm for each in (find_faster_arm(facts), _first(facts)) if each is not None}
+    faster = find_faster_arm(facts)
+    named = {_first(facts).arm, faster.scored.arm if faster else ""}
     options = [
         f"{scored.title} ({describe_gain(facts, scored)}, {describe_points(facts.scored, scored)})"
         for scored in (facts.arms[each] for each in facts.decision.options_as_good)
@@ -277,7 +299,7 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
 
 def _speed(facts: AdvisedAnswer) -> str:
     baseline = facts.answer.baseline_title
-    if is_baseline_advised(facts):
+    if facts.is_baseline:
         return ""
     speedup = facts.measured.speedup
     measured = "the request rate of" if further_lines.describe_goodput(facts) else "as fast as"
@@ -308,7 +330,6 @@ def _by_shape(facts: AdvisedAnswer) -> str:
     )
 
 
-def _change(facts: AdvisedAnswer) -> str:
-    priorities = facts.answer.question.priorities
-    changes = describe_changes(facts.advice, priorities, facts.answer.titles)
-    return f"Your weights: {priorities.describe()}. {min(changes, default=(0.0, NO_FLIP))[1]}"
+def _change(answer: Answer) -> str:
+    nearest = next(iter(flip_lines(answer, nearest_first=True)), NO_FLIP)
+    return f"Your weights: {answer.question.priorities.describe()}. {nearest}"

@@ -1,20 +1,18 @@
-"""What the headline says of the advised arm beside its speed: start, load, accuracy. Pure."""
+"""What the headline says of the advised arm beside its speed: start, load, accuracy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from advisor.decide.diagnosis import find_lower_precision
-from advisor.decide.other_arms import is_baseline_advised
+from advisor.decide.rivals import find_faster_arm
 from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
-from advisor.domain.catalogue import OtherPrecision
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import TransformersModel, has_random_weights
-from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
 from probes.checks import Checked, Fault
 from probes.facts import FREED_MEMORY
@@ -149,24 +147,18 @@ def describe_quantised(facts: AdvisedAnswer) -> list[str]:
     return [f"Its weights are quantised to {facts.scored.weight_format}{error}.{instead}{random}"]
 
 
-def describe_precision(
-    facts: AdvisedAnswer, known: Mapping[str, OtherPrecision], faster: ScoredArm | None
-) -> list[str]:
-    """`faster` is left out: where it is named, its precision is, too."""
-    question, measurements = facts.answer.question, facts.answer.results.measurements
+def describe_precision(facts: AdvisedAnswer) -> list[str]:
+    """Leave out a faster arm: where it is named, its precision is, too."""
+    faster = find_faster_arm(facts)
     lower = [
         facts.answer.titles[arm]
-        for arm in find_lower_precision(measurements)
+        for arm in find_lower_precision(facts.answer.results.measurements)
         # Quantised ones say how they are.
-        if facts.arms[arm].weight_format is None and (faster is None or arm != faster.arm)
+        if facts.arms[arm].weight_format is None and (faster is None or arm != faster.scored.arm)
     ]
-    than = f"Probably in a lower precision than {question.dtype}"
+    than = f"Probably in a lower precision than {facts.answer.question.dtype}"
     lines = [f"{than}: {text.join_names(lower)}."] if lower else []
-    gpu = facts.answer.machine.find_gpu(question.gpu)
-    first = known["tf32"].compute_capability
-    has_tf32 = gpu is not None and float(gpu.compute_capability) >= first
-    is_tried = any(tried.name == "tf32" for each in measurements for tried in each.variants)
-    if question.dtype == "float32" and has_tf32 and not is_tried:
+    if facts.advice.can_try_tf32:
         lines.append(WITHOUT_TF32[_takes_images(facts.answer)])
     return [" ".join(lines)] if lines else []
 
@@ -191,7 +183,7 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
         return []
     exact = _alternative(facts, facts.advice.best_exact)
     if worst.accuracy_class == "unchecked":
-        if is_baseline_advised(facts):
+        if facts.is_baseline:
             return []  # the trust has the reason
         instead = f" Best with outputs that were all checked: {exact}." if exact else ""
         return [f"Not all of its outputs were checked: {why_unchecked(worst)}.{instead}"]

@@ -16,9 +16,8 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.decide.further_lines import describe_goodput
-from advisor.decide.headline import write_headline
-from advisor.decide.other_arms import CLEARLY_FASTER
+from advisor.decide.decision import decide_again
+from advisor.decide.rivals import CLEARLY_FASTER
 from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
@@ -31,6 +30,8 @@ from advisor.domain.results import MeasuredInputs
 from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_apart, format_share_of_draws, join_names
 from advisor.domain.workflow import Workflow
+from advisor.report.further_lines import describe_goodput
+from advisor.report.headline import write_headline
 from probes.checks import Accuracy, AccuracyClass
 
 CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
@@ -71,7 +72,7 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
         (),
         SpeedRegret(arm=None, value=1.0, high=1.0),
     )
-    assert [line.part for line in found.answer.headline] == ["answer", "certainty", "change"]
+    assert [line.part for line in write_headline(found.answer)] == ["answer", "certainty", "change"]
     expect("headline-clear", built_answers.headline(found.answer))
 
 
@@ -99,8 +100,8 @@ def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> Non
     compiled = measured("compiled", 1.5)
     size = compiled.cells[0].shape.batch_size
     for rows, is_named in ((size + 7, True), (size, False), (None, False)):
-        headline = advise(compiled, example_rows=rows).answer.headline
-        lines = [line.text for line in headline if line.part == "batch-sizes"]
+        answer = advise(compiled, example_rows=rows).answer
+        lines = built_answers.headline(answer, "batch-sizes")
         assert any(f"--batch-sizes {rows}" in line for line in lines) == is_named
 
 
@@ -131,7 +132,7 @@ def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
 )
 def test_a_file_with_a_free_batch_size_says_what_it_was_called_with(model: Any, told: str) -> None:
     found = advise(measured("compiled", 1.5), model=model)
-    lines = [line.text for line in found.answer.headline if line.part == "batch-sizes"]
+    lines = built_answers.headline(found.answer, "batch-sizes")
     assert (len(lines), told in "".join(lines)) == (bool(told), True)
 
 
@@ -170,7 +171,7 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
     first, *others = found.answer.scores
     unproven = replace(first, unproven=True)
     answer = replace(found.answer, scores=(unproven, *others))
-    lines = write_headline(answer, builders.shipped_catalogue())
+    lines = write_headline(answer)
     expect("headline-unproven", [line.text for line in lines[:2]])
 
 
@@ -199,12 +200,16 @@ def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
 
 
 def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() -> None:
-    found, known = advise(measured("one", 2.0, spread=3.0)), builders.catalogue()
-    for certain, is_missing in ((found.decision.certainty, False), (0.95, True)):
+    found = advise(measured("one", 2.0, spread=3.0)).answer
+    known = builders.catalogue(builders.workflow("one"))
+    reached = builders.known(found.recommendation).decision.certainty
+    for certain, is_missing in ((reached, False), (0.95, True)):
         decision = replace(known.rubric.decision, certain=certain)
         rubric = replace(known.rubric, decision=decision)
-        lines = write_headline(found.answer, replace(known, rubric=rubric))
-        assert ("best, or as good, with " in lines[1].text) == is_missing
+        again = decide_again(found, replace(known, rubric=rubric))
+        assert built_answers.advised(again).decision.certain != is_missing
+        certainty = built_answers.headline(again, "certainty")[0]
+        assert ("best, or as good, with " in certainty) == is_missing
 
 
 def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:
@@ -223,7 +228,7 @@ def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> N
     assert found.decision.lost_speed == 0
     assert " --budget " in found.advice.next_steps[0], "what settles it comes first"
     answer = built_answers.with_question(found.answer, workflows=("once",))
-    restricted = write_headline(answer, builders.catalogue())[1].text
+    restricted = write_headline(answer)[1].text
     told = [*built_answers.headline(found.answer, "certainty"), restricted]
     expect("headline-one-process", told)
 
@@ -352,7 +357,7 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect
     assert built_answers.headline(found.answer, "batch-sizes")
     expect("headline-batch-sizes", built_answers.headline(found.answer))
     busy = built_answers.with_results(found.answer, noise_floor=4.0)
-    lines = {line.part for line in write_headline(busy, builders.shipped_catalogue())}
+    lines = {line.part for line in write_headline(busy)}
     assert "batch-sizes" not in lines, "single figures of a busy machine say nothing"
 
 
@@ -379,7 +384,7 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
         builders.unmeasured("absent", status="not-installed", fix="install it"),
     )
     answer = replace(advise().answer, unmeasured=failed)
-    lines = write_headline(answer, builders.shipped_catalogue())
+    lines = write_headline(answer)
     first, certainty, change = (line.text for line in lines)
     assert not first.startswith("Use ")
     assert certainty.count("crashed") == 1
@@ -390,7 +395,7 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
     wrong = builders.unmeasured(option="default", status="incorrect", fix=None)
     answer = built_answers.with_question(answer, workflows=("aot",))
     answer = replace(answer, unmeasured=(wrong,))
-    expect("headline-alone-incorrect", write_headline(answer, builders.shipped_catalogue())[2].text)
+    expect("headline-alone-incorrect", write_headline(answer)[2].text)
 
 
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)

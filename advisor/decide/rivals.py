@@ -1,0 +1,131 @@
+"""What an answer says of other arms: which is faster, as good, or better at some shapes. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+from advisor.decide.certainty import MOSTLY
+from advisor.decide.diagnosis import find_lower_precision
+from advisor.decide.sensitivity import SAME_SCORE
+from advisor.domain.accuracy import worst_error
+from advisor.domain.answer import AdvisedAnswer
+from advisor.domain.measurement import Measurement
+from advisor.domain.plan import PLAIN_COMPILE
+from advisor.domain.recommendation import ShapeAdvice
+from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
+
+#: An arm that is this many times as fast as the advised one is named.
+CLEARLY_FASTER = 1.1
+
+#: Why a faster arm is not advised: it fails a constraint, its gain is not shown, it is an arm of
+#: the advised workflow that scores as well, or its score is lower.
+WhyNot = Literal["constraint", "unproven", "as-good", "score"]
+
+
+class FasterArm(NamedTuple):
+    """The fastest arm, whose lead over the advised one matters, and its price."""
+
+    scored: ScoredArm
+    why_not: WhyNot
+    is_doubtful: bool
+    #: Of its outputs, where it is larger than that of the advised arm; infinite if not known.
+    larger_error: float | None
+    is_lower_precision: bool
+
+
+def find_faster_arm(facts: AdvisedAnswer) -> FasterArm | None:
+    regret = facts.decision.speed_regret
+    if regret.arm is None or regret.value < CLEARLY_FASTER:
+        return None
+    scored, measured = facts.arms[regret.arm], facts.answer.measurements[regret.arm]
+    error, low = _largest_error(measured), measured.speedup.low
+    lower = find_lower_precision(facts.answer.results.measurements)
+    return FasterArm(
+        scored,
+        _why_not(facts, scored),
+        is_doubtful=scored.unproven or (low is not None and low < 1),
+        larger_error=error if error > _largest_error(facts.measured) else None,
+        is_lower_precision=scored.weight_format is None and scored.arm in lower,
+    )
+
+
+def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> WhyNot:
+    if faster.failures:
+        return "constraint"
+    if faster.unproven:
+        return "unproven"
+    is_sibling = faster.workflow == facts.scored.workflow
+    return "as-good" if is_sibling and faster.score >= facts.scored.score - SAME_SCORE else "score"
+
+
+def _largest_error(measurement: Measurement) -> float:
+    """Return the largest error of an arm's outputs: 0 if exact, infinite if unknown."""
+    error = 0.0 if measurement.is_exact else worst_error(measurement.correctness)
+    return math.inf if error is None else error
+
+
+def is_mostly_as_good(facts: AdvisedAnswer, arm: str) -> bool:
+    return facts.decision.contenders.get(arm, 0.0) >= MOSTLY
+
+
+def is_baseline_as_good(facts: AdvisedAnswer) -> bool:
+    """Return whether little is gained over the baseline, and it is about as good."""
+    return facts.decision.gains_little and is_mostly_as_good(facts, facts.answer.results.baseline)
+
+
+def arms_as_good(facts: AdvisedAnswer, shown: str) -> list[ScoredArm]:
+    """Return the arms that are about as good, or may be.
+
+    The advised arm is one of them if another one is `shown` in its place; the baseline is not if
+    the small gain names it.
+    """
+    is_told = shown == facts.scored.arm and is_baseline_as_good(facts)
+    left_out = {shown, facts.answer.results.baseline if is_told else shown}
+    equals = (facts.scored.arm, *facts.decision.as_good)
+    return [facts.arms[each] for each in equals if each not in left_out]
+
+
+def late_arms(facts: AdvisedAnswer) -> dict[str, str]:
+    """Return an arm of each workflow that was not reached, but for those that might lead.
+
+    Where some might, of the others `torch.compile` alone is missed.
+    """
+    outstanding, unmeasured = facts.decision.outstanding, facts.answer.unmeasured
+    named = {each.workflow for each in unmeasured if each.arm in outstanding}
+    named |= {each.workflow for each in facts.answer.scores}
+    return {
+        each.workflow: each.arm
+        for each in reversed(unmeasured)
+        if each.skip_cause == "out-of-time" and each.workflow not in named
+        if each.workflow == PLAIN_COMPILE or not outstanding
+    }
+
+
+def arms_timed_once(facts: AdvisedAnswer) -> list[str]:
+    """Return the arms that may lead and were timed in one process at a shape."""
+    results = facts.answer.results
+    return [
+        each.arm
+        for each in results.measurements
+        if each.arm in facts.decision.contenders and each.arm != results.baseline
+        if any(cell.processes == 1 for cell in each.cells)
+    ]
+
+
+def shapes_led_by_others(facts: AdvisedAnswer) -> list[ShapeAdvice]:
+    """Return the shapes at which the highest score is that of a clearly faster arm."""
+    return [
+        each
+        for each in facts.advice.advice_by_shape
+        if facts.decision.word != "OPEN" and each.speedup >= CLEARLY_FASTER * each.advised_speedup
+    ]
+
+
+def slower_shapes(facts: AdvisedAnswer) -> list[ShapeAdvice]:
+    """Return the shapes at which the advised arm is slower than the baseline."""
+    return [
+        each
+        for each in facts.advice.advice_by_shape
+        if each.advised_speedup * (1 + EQUIVALENCE_MARGIN) < 1
+    ]
