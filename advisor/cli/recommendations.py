@@ -185,7 +185,7 @@ def upgrade(
     print_status(f"run {again.directory.name}, with {draft.question.python}")
     with resumable_with(f"p3-advisor resume {again.directory.name}"):
         follow(again, "text")
-    after, noise = decide(again), context.catalogue().presets.noise
+    after, noise = decide(again), again.header().catalogue.presets.noise
     comparison = compare_answers(before, after, LARGEST_CHANGE, noise)
     render = functools.partial(
         comparison_text.render, before=before, after=after, width=table_width()
