@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from recorded_runs import OPENED
 
 from advisor.decide.rounds import (
+    baseline_error,
+    failed_arms,
+    find_failure,
     is_valid,
     last_ready_process,
     log_median_seconds,
@@ -23,7 +26,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
 from probes.events import Built, Visited, Workload
-from probes.outcome import Failure, Outcome, Phase
+from probes.outcome import Failure, FailureStatus, Outcome, Phase
 from probes.shape import Shape
 
 HUNG = Outcome(Failure("timed-out", phase="measure", reason="it hung"))
@@ -321,3 +324,97 @@ def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_re
     assert more_time(later, question).endswith("--budget 11min")
     short = replace(free, seconds={"forward": 100.0})
     assert more_time(state, replace(question, budget=short)).endswith("3min")
+
+
+VARIES = Outcome(
+    Failure("nondeterministic", phase="done", reason="call 31 with the same input differs")
+)
+WRONG = Outcome(
+    Failure("incorrect", phase="correctness", reason="its inputs are bound to the wrong names")
+)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "artefacts", "sibling"),
+    [
+        (VARIES, ("session", "session"), "runtime/host"),
+        (VARIES, ("session", "other"), None),
+        (VARIES, ("", ""), None),
+        (WRONG, ("session", "session"), None),
+    ],
+)
+def test_arms_with_the_same_artefact_are_invalid(
+    outcome: Outcome, artefacts: tuple[str, str], sibling: str | None
+) -> None:
+    arms = [
+        builders.arm(f"runtime/{name}", workflow="runtime", option=name, artefact=artefact)
+        for name, artefact in zip(("host", "bound"), artefacts, strict=True)
+    ]
+    plan = builders.plan()
+    process = builders.process(*builders.visits([1.0, 1.0]))
+    failed = builders.replace(process, outcome=outcome)
+    state = builders.run_state(
+        {builders.BASELINE: process, "runtime/host": failed, "runtime/bound": process},
+        plan=builders.replace(plan, arms=(*plan.arms, *arms)),
+    )
+    assert state.varying_sibling("runtime/bound") == sibling
+    assert is_valid(state, "runtime/bound") == (sibling is None)
+    assert ("runtime/bound" in failed_arms(state)) == (sibling is not None)
+    assert not is_valid(state, "runtime/host")
+    assert is_valid(state, builders.BASELINE)
+
+
+RAISES = Outcome(
+    Failure("model-failed", phase="correctness", reason="it raises an error", fix="mend it")
+)
+
+
+@pytest.mark.parametrize("arm", [REFERENCE, builders.BASELINE])
+def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
+    problem = builders.known(
+        find_failure(builders.run_state({arm: builders.process(ready=False, outcome=RAISES)}))
+    )
+    assert (problem.name, problem.what, problem.next_step) == (
+        "model-call",
+        "it raises an error",
+        "mend it",
+    )
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome(), Outcome(Failure("skipped", phase="build", reason="the user skipped it")), None],
+)
+def test_a_reference_that_was_stored_or_stopped_is_no_reason(outcome: Outcome | None) -> None:
+    process = builders.process(ready=False, outcome=outcome)
+    assert find_failure(builders.run_state({REFERENCE: process})) is None
+
+
+def failure(status: FailureStatus, phase: Phase, fix: str | None = None) -> Outcome:
+    missing = None if fix or status != "model-refused" else "timm"
+    return Outcome(Failure(status, phase, "r", fix, missing_module=missing))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "name", "reason", "next_step"),
+    [
+        (failure("model-failed", "build", "mend it"), "model-call", "r", "mend it"),
+        (failure("model-refused", "open", "mend it"), "model-refused", "r", "mend it"),
+        (failure("model-refused", "open"), "model-refused", "r", "pip install timm"),
+        (failure("disk-full", "build", "mend it"), "not-writable", "r", "mend it"),
+        (failure("incorrect", "correctness"), "nothing-viable", "r", "seed"),
+        (failure("incorrect", "measure", "mend it"), "nothing-viable", "r", "mend it"),
+        (failure("timed-out", "build", "mend it"), "nothing-viable", "r", "mend it"),
+        (failure("timed-out", "build"), "nothing-viable", "r", "--budget"),
+        (Outcome(), "nothing-viable", "ended", "precision"),
+        (None, "nothing-viable", "ended", "precision"),
+    ],
+)
+def test_the_error_of_the_baseline_follows_from_its_outcome(
+    outcome: Outcome | None, name: str, reason: str, next_step: str
+) -> None:
+    process = builders.process(ready=False, outcome=outcome)
+    error = baseline_error(builders.run_state({builders.BASELINE: process}), builders.BASELINE)
+    assert error.name == name
+    assert reason in error.what
+    assert next_step in error.next_step

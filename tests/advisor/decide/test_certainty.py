@@ -1,4 +1,4 @@
-"""How certain the advice is, what lowers the trust, and what to do after an answer."""
+"""How certain the advice is."""
 
 from __future__ import annotations
 
@@ -7,27 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import builders
-import built_answers
-import built_measurements
 import pytest
 from builders import BASELINE, replace
-from built_answers import recommend_for
 from built_measurements import measured, raced
-from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.decide import certainty, scoring, trust
+from advisor.decide import certainty, scoring
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
-from advisor.decide.unmeasured import machine_unfit, nothing_viable
-from advisor.domain.answer import RankedArm
-from advisor.domain.constraints import Constraint, Priorities
-from advisor.domain.errors import NothingViableError
-from advisor.domain.measurement import Cell, Interval, Measurement, MemoryBytes, VisitCounts
-from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
-from advisor.domain.results import Results, ScoredArm, StoppedBuild
+from advisor.domain.constraints import Priorities
+from advisor.domain.measurement import Interval, Measurement
+from advisor.domain.recommendation import Decision
+from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Rubric
-from advisor.domain.workflow import Environment, Workflow
+from advisor.domain.workflow import Workflow
 from probes.shape import Shape
 
 QUIET, NOISY = 0.004, 0.3
@@ -240,221 +233,3 @@ def test_where_two_estimates_contradict_each_other_either_is_as_likely() -> None
     normal, either = found
     assert normal < 0.13
     assert abs(either - 0.5) < 0.03
-
-
-DISAGREES = built_measurements.sustained(burst_ratio=1.5, sustained_ratio=0.9, agrees=False)
-
-
-def cell(processes: int = 3, shift: float = 0.0) -> Cell:
-    return built_measurements.cell(1.5, 0.07, processes=processes, shift=shift)
-
-
-def good(**changes: Any) -> Results:
-    """Return results that lack nothing."""
-    made = builders.results(builders.measurement("compiled", cells=(cell(),)))
-    complete = replace(
-        made,
-        repeats=2,
-        visits=VisitCounts(made=100, discarded=0, unfit=0),
-        noise_floor=0.005,
-        duplicates=1,
-    )
-    return replace(complete, **changes)
-
-
-def grade(
-    results: Results,
-    word: DecisionWord | None = "CLEAR",
-    missing: Sequence[Shape] = (),
-    gain: float = 1.5,
-) -> tuple[Trust, tuple[str, ...]]:
-    return trust.grade(results, word, missing, gain=gain)
-
-
-def entries(**changes: Any) -> dict[str, Any]:
-    return {"measurements": (builders.measurement("compiled", **changes),)}
-
-
-@pytest.mark.parametrize("decision", ["CLEAR", "LIKELY", None])
-def test_complete_evidence_for_a_decision_is_trusted_most(decision: DecisionWord | None) -> None:
-    assert grade(good(), decision) == ("A", ())
-
-
-DOUBTS: list[dict[str, Any]] = [
-    {"repeats": 0},
-    entries(cells=(cell(processes=2),)),
-    {"noise_floor": None},
-    {"noise_floor": 0.06},
-    {"sustained": DISAGREES},
-    {"visits": VisitCounts(made=100, discarded=6, unfit=0)},
-    {"visits": VisitCounts(made=100, discarded=0, unfit=6)},
-    {"visits": VisitCounts(made=100, discarded=0, unfit=0, stalled_calls=1)},
-    entries(cells=(cell(),), steady=False),
-    entries(cells=(cell(shift=0.1),)),
-]
-
-
-@pytest.mark.parametrize("changes", DOUBTS, ids=str)
-def test_one_missing_kind_of_evidence_costs_the_best_grade(changes: dict[str, Any]) -> None:
-    found, reasons = grade(good(**changes))
-    assert found == "B"
-    assert len(reasons) == 1
-
-
-@pytest.mark.parametrize(("unfit", "compiled"), [(0, True), (60, False)])
-def test_slow_calls_of_a_busy_machine_have_no_guessed_cause(unfit: int, *, compiled: bool) -> None:
-    visits = VisitCounts(made=100, discarded=0, unfit=unfit, stalled_calls=1)
-    assert ("the stack compiled" in "".join(grade(good(visits=visits))[1])) == compiled
-
-
-@pytest.mark.parametrize(
-    ("arms", "duplicates", "least"), [(2, 1, "A"), (1, 2, "A"), (1, 1, "B"), (2, 0, "B")]
-)
-def test_arms_in_two_processes_and_the_duplicates_show_together_what_processes_differ_by(
-    arms: int, duplicates: int, least: str
-) -> None:
-    twice = (cell(processes=2),)
-    entries = [builders.measurement(f"compiled/{number}", cells=twice) for number in range(arms)]
-    results = good(measurements=tuple(entries), duplicates=duplicates)
-    assert grade(results)[0] == least
-
-
-def test_two_missing_kinds_cost_two_grades_and_two_reasons_of_one_kind_cost_one() -> None:
-    single = entries(cells=(cell(processes=1),))
-    assert grade(good(repeats=0, **single))[0] == "C"
-    both = good(noise_floor=0.06, visits=VisitCounts(made=100, discarded=6, unfit=0))
-    assert grade(both)[0] == "B"
-
-
-@pytest.mark.parametrize(
-    ("noise", "gain", "expected"),
-    [(0.4, 1.5, "C"), (0.4, 2.3, "B"), (0.4, 1 / 2.3, "B"), (0.06, 1.0, "C"), (0.04, 1.0, "A")],
-)
-def test_noise_beyond_half_of_the_gain_costs_a_grade(
-    noise: float, gain: float, expected: str
-) -> None:
-    found, reasons = grade(good(noise_floor=noise), gain=gain)
-    assert found == expected
-    assert any(f"{gain:.2f}x" in reason for reason in reasons) == (expected == "C")
-    assert " ".join(reasons).count("may differ by") == (expected != "A"), "said once"
-    assert any("the choice is clear" in reason for reason in reasons) == (expected == "C")
-
-
-@pytest.mark.parametrize(
-    ("decision", "changes", "missing"),
-    [
-        ("OPEN", {}, ()),
-        ("CLEAR", {}, (16, 64)),
-        ("CLEAR", {"noise_floor": 0.6}, ()),
-        ("CLEAR", {"visits": VisitCounts(made=100, discarded=0, unfit=60)}, ()),
-    ],
-)
-def test_an_open_decision_missing_sizes_or_an_unfit_machine_allow_no_trust(
-    decision: DecisionWord, changes: dict[str, Any], missing: tuple[int, ...]
-) -> None:
-    found, reasons = grade(good(**changes), decision, [*map(Shape, missing)])
-    assert found == "D"
-    assert reasons
-    assert all(any(str(size) in reason for reason in reasons) for size in missing)
-
-
-@pytest.mark.parametrize(
-    "unfit", [{"noise_floor": 0.6}, {"visits": VisitCounts(made=10, discarded=3, unfit=6)}], ids=str
-)
-def test_the_reason_of_the_lowest_grade_comes_before_those_that_would_not_cause_it(
-    unfit: dict[str, Any],
-) -> None:
-    (decisive, *_), lesser = (grade(good(**changes))[1] for changes in (unfit, {"repeats": 0}))
-    found, reasons = grade(good(**unfit, repeats=0))
-    assert found == "D"
-    assert reasons[0] == decisive
-    assert set(lesser) < set(reasons)
-    assert len(set(reasons)) == len(reasons)
-
-
-def advise(measurement: Measurement) -> Recommendation:
-    head = builders.header(
-        catalogue=builders.catalogue(
-            builders.workflow("other", deployment_steps=("another",)),
-            builders.workflow("compiled", deployment_steps=("keep the cache",)),
-        )
-    )
-    arms = [builders.scored_arm("compiled")]
-    return recommend_for(builders.results(measurement), arms, head)
-
-
-def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) -> None:
-    measurement = builders.measurement("compiled", versions={"triton": "3.6.0", "torch": "2.12.0"})
-    expect("next-steps-pinned", advise(measurement).next_steps)
-
-
-def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
-    expect: Expect,
-) -> None:
-    results = replace(
-        builders.results(builders.measurement("compiled", versions={})),
-        stopped_builds=(
-            StoppedBuild(arm="engine", fix="allow more with --max-build-times"),
-            StoppedBuild(arm="exported", started=False, fix="ask for more with --requests"),
-        ),
-    )
-    advice = recommend_for(results, [builders.scored_arm("compiled")])
-    expect("next-steps-unbuilt", advice.next_steps)
-
-
-def test_one_command_creates_all_missing_environments() -> None:
-    own = Environment(kind="own", name="shared-by-two")
-    known = builders.catalogue(
-        builders.workflow("one"),
-        builders.workflow("first", environment=own),
-        builders.workflow("second", environment=own),
-        builders.workflow("third", environment=Environment(kind="own")),
-    )
-    missing = [builders.unmeasured(name, fix="a command") for name in ("first", "second", "third")]
-    head = builders.header(catalogue=known)
-    results = builders.results(builders.measurement("compiled", versions={}))
-    advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
-    (step,) = advice.next_steps
-    assert step.partition("p3-advisor ")[2].split() == ["env", "create", "shared-by-two", "third"]
-
-
-def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expect: Expect) -> None:
-    question = builders.question(
-        constraints=(
-            Constraint(criterion="speedup", at_least=50),
-            Constraint(criterion="memory", at_most=2**20),
-            Constraint(criterion="ttft", at_most=0.1),
-            Constraint(criterion="performance", at_least=3),
-        )
-    )
-    results = builders.results(
-        *(
-            builders.measurement(
-                name, speedup=speedup, memory_bytes=MemoryBytes(peak=peak << 20, source="a test")
-            )
-            for name, speedup, peak in (("one", 1.2, 300), ("two", 1.9, 200), ("three", 1.0, 400))
-        )
-    )
-    known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
-    arms = scoring.score_arms(results, question, known)
-    answer = built_answers.answer(question=question, results=results, scores=arms, unmeasured=())
-    problem = nothing_viable(answer, ())
-    assert isinstance(problem, NothingViableError)
-    expect("nothing-viable", [problem.what, problem.next_step])
-
-
-def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
-    noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
-    budget = builders.question().budget
-    (measured,) = noisy.measurements
-    ends = Interval(value=2.0, low=1.4, high=4.0)
-    leader = RankedArm(builders.scored_arm("one"), replace(measured, speedup=ends))
-    further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
-    fast = replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
-    fastest = RankedArm(builders.scored_arm("two"), fast)
-    told = machine_unfit(noisy, None, leader, fastest).what
-    nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
-    unknown = RankedArm(builders.scored_arm("two"), nothing)
-    undecided = machine_unfit(noisy, None, unknown, unknown).what
-    texts = [further.what, further.next_step, last.next_step, told, undecided]
-    expect("machine-unfit", texts)

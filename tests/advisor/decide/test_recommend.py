@@ -38,7 +38,7 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results, ScoredArm
+from advisor.domain.results import Results, ScoredArm, StoppedBuild
 from advisor.domain.workflow import Environment
 
 
@@ -366,3 +366,43 @@ def test_tiers_and_recommendations_match_their_golden_files(
     advice = msgspec.to_builtins(answer.recommendation)
     headline = {"headline": built_answers.headline(answer)}
     expect(f"advice-{case}-{noise:g}", headline | advice)
+
+
+def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) -> None:
+    measurement = builders.measurement("compiled", versions={"triton": "3.6.0", "torch": "2.12.0"})
+    known = builders.catalogue(
+        builders.workflow("other", deployment_steps=("another",)),
+        builders.workflow("compiled", deployment_steps=("keep the cache",)),
+    )
+    arms, head = [builders.scored_arm("compiled")], builders.header(catalogue=known)
+    expect("next-steps-pinned", recommend_for(builders.results(measurement), arms, head).next_steps)
+
+
+def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
+    expect: Expect,
+) -> None:
+    results = replace(
+        builders.results(builders.measurement("compiled", versions={})),
+        stopped_builds=(
+            StoppedBuild(arm="engine", fix="allow more with --max-build-times"),
+            StoppedBuild(arm="exported", started=False, fix="ask for more with --requests"),
+        ),
+    )
+    advice = recommend_for(results, [builders.scored_arm("compiled")])
+    expect("next-steps-unbuilt", advice.next_steps)
+
+
+def test_one_command_creates_all_missing_environments() -> None:
+    own = Environment(kind="own", name="shared-by-two")
+    known = builders.catalogue(
+        builders.workflow("one"),
+        builders.workflow("first", environment=own),
+        builders.workflow("second", environment=own),
+        builders.workflow("third", environment=Environment(kind="own")),
+    )
+    missing = [builders.unmeasured(name, fix="a command") for name in ("first", "second", "third")]
+    head = builders.header(catalogue=known)
+    results = builders.results(builders.measurement("compiled", versions={}))
+    advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
+    (step,) = advice.next_steps
+    assert step.partition("p3-advisor ")[2].split() == ["env", "create", "shared-by-two", "third"]

@@ -10,16 +10,19 @@ import builders
 import built_answers
 import built_measurements
 import pytest
+from builders import replace
+from golden_files import Expect
 
 from advisor.ask import catalogue_files
+from advisor.decide import scoring
 from advisor.decide.decision import decide_again
-from advisor.decide.unmeasured import list_unmeasured, status_of
-from advisor.domain.answer import Answer, Status, UnmeasuredArm
+from advisor.decide.unmeasured import list_unmeasured, machine_unfit, nothing_viable, status_of
+from advisor.domain.answer import Answer, RankedArm, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
 from advisor.domain.constraints import Constraint
 from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError, NothingViableError
 from advisor.domain.event_folding import fold
-from advisor.domain.measurement import Interval
+from advisor.domain.measurement import Interval, MemoryBytes
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState, RunState
@@ -353,3 +356,45 @@ def test_a_step_names_torch_compile_unless_it_has_no_result_either(failed: bool)
     change = built_answers.headline(answer)[2]
     assert "To compare it: use other operators" in change
     assert (OTHER_WORKFLOWS in change) != failed
+
+
+def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expect: Expect) -> None:
+    question = builders.question(
+        constraints=(
+            Constraint(criterion="speedup", at_least=50),
+            Constraint(criterion="memory", at_most=2**20),
+            Constraint(criterion="ttft", at_most=0.1),
+            Constraint(criterion="performance", at_least=3),
+        )
+    )
+    results = builders.results(
+        *(
+            builders.measurement(
+                name, speedup=speedup, memory_bytes=MemoryBytes(peak=peak << 20, source="a test")
+            )
+            for name, speedup, peak in (("one", 1.2, 300), ("two", 1.9, 200), ("three", 1.0, 400))
+        )
+    )
+    known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
+    arms = scoring.score_arms(results, question, known)
+    answer = built_answers.answer(question=question, results=results, scores=arms, unmeasured=())
+    problem = nothing_viable(answer, ())
+    assert isinstance(problem, NothingViableError)
+    expect("nothing-viable", [problem.what, problem.next_step])
+
+
+def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
+    noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
+    budget = builders.question().budget
+    (measured,) = noisy.measurements
+    ends = Interval(value=2.0, low=1.4, high=4.0)
+    leader = RankedArm(builders.scored_arm("one"), replace(measured, speedup=ends))
+    further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
+    fast = replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
+    fastest = RankedArm(builders.scored_arm("two"), fast)
+    told = machine_unfit(noisy, None, leader, fastest).what
+    nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
+    unknown = RankedArm(builders.scored_arm("two"), nothing)
+    undecided = machine_unfit(noisy, None, unknown, unknown).what
+    texts = [further.what, further.next_step, last.next_step, told, undecided]
+    expect("machine-unfit", texts)
