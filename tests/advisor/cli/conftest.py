@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from forks import ForkServer, RunCli, RunProgram
 
 from advisor import cli
 from advisor.ask.context import Context
+from advisor.store.runs import Run
 
 #: A start takes half a second, most of it for these modules, which commands import when they run.
 COMMAND_MODULES = ("advisor.api", "advisor.cli", "numpy")
@@ -57,6 +59,12 @@ def recorded(recorded_home: pathlib.Path) -> pathlib.Path:
     """The finished run of `recorded_home`."""
     (run,) = (recorded_home / "runs").glob("*-*")
     return run
+
+
+@pytest.fixture
+def stored(recorded: pathlib.Path, home: pathlib.Path) -> Run:
+    """A copy of the recorded run in a home of the test's own."""
+    return Run(shutil.copytree(recorded, home / "runs" / recorded.name))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import venv
@@ -35,15 +34,8 @@ from advisor.store.store import Store
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
 
-@pytest.fixture
-def finished_run(recorded: pathlib.Path, home: pathlib.Path) -> str:
-    """The name of a copy of the recorded run, in the directory of the test."""
-    shutil.copytree(recorded, home / "runs" / recorded.name)
-    return recorded.name
-
-
 def test_a_run_is_repeated_with_another_interpreter_and_compared(
-    finished_run: str,
+    stored: Run,
     home: pathlib.Path,
     fake_probes: pathlib.Path,
     tmp_path: pathlib.Path,
@@ -54,12 +46,12 @@ def test_a_run_is_repeated_with_another_interpreter_and_compared(
     (packages / "all.pth").write_text("\n".join(filter(None, sys.path)))
     other = str(tmp_path / "other" / "bin" / "python")
     answer = run_cli(
-        "upgrade", finished_run, "--python", other, "--json", home=home, probes=fake_probes
+        "upgrade", stored.directory.name, "--python", other, "--json", home=home, probes=fake_probes
     )
     assert answer.returncode == 0, answer.stderr
     comparison = json.loads(answer.stdout)
     jsonschema.validate(comparison, json.loads(schema_file("comparison").read_text()))
-    assert comparison["before"] == finished_run
+    assert comparison["before"] == stored.directory.name
     after = Store(home).find(comparison["after"])
     assert after.header().question.python == other
     state = after.state()
@@ -71,7 +63,7 @@ def test_a_run_is_repeated_with_another_interpreter_and_compared(
     measured = {"pytorch-eager", "alike", "quick"}
     assert {each["arm"] for each in comparison["costs"]} == measured
     assert {each.id for each in state.plan.arms if not each.duplicate_of} == measured
-    missing = run_cli("upgrade", finished_run, "--python", "/missing/python", home=home)
+    missing = run_cli("upgrade", stored.directory.name, "--python", "/missing/python", home=home)
     assert missing.returncode == 3, missing.stderr
 
 
@@ -96,18 +88,18 @@ def test_doctor_fails_without_torch_with_the_fix(
     assert "pip install" in failed.stderr
 
 
-def test_a_closed_pipe_causes_no_traceback(finished_run: str, home: pathlib.Path) -> None:
-    piped = f"{COMMAND} show {finished_run} --json | head -c 10"
+def test_a_closed_pipe_causes_no_traceback(stored: Run, home: pathlib.Path) -> None:
+    piped = f"{COMMAND} show {stored.directory.name} --json | head -c 10"
     answer = run_command(["sh", "-c", piped], {"P3_ADVISOR_HOME": str(home)})
     assert answer.stdout == '{\n  "schem'
     assert answer.stderr == ""
 
 
-def test_explain_shows_the_facts_behind_a_tier(finished_run: str, run_program: RunProgram) -> None:
-    answer = run_program("explain", finished_run, "quick", "performance")
+def test_explain_shows_the_facts_behind_a_tier(stored: Run, run_program: RunProgram) -> None:
+    answer = run_program("explain", stored.directory.name, "quick", "performance")
     assert answer.returncode == 0, answer.stderr
     assert "speedup" in answer.stdout
-    assert run_program("explain", finished_run, "quick", "beauty").returncode == 2
+    assert run_program("explain", stored.directory.name, "quick", "beauty").returncode == 2
 
 
 def test_an_imported_answer_without_a_recommendation_has_the_problem(

@@ -28,12 +28,6 @@ from advisor.store.store import Store
 
 
 @pytest.fixture
-def stored(recorded: pathlib.Path, tmp_path: pathlib.Path) -> Run:
-    """A copy of the recorded run in a home of the test's own."""
-    return Run(shutil.copytree(recorded, tmp_path / "home" / "runs" / recorded.name))
-
-
-@pytest.fixture
 def run_here(run_cli: RunCli, stored: Run) -> RunCli:
     """Run commands with the home of `stored`."""
     return functools.partial(run_cli, home=stored.directory.parents[1])

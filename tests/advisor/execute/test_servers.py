@@ -53,9 +53,12 @@ ASKED_RATE = 500.0
 
 
 FAKES = pathlib.Path(__file__).parents[2] / "fakes"
+LENGTHS = FAKES / "serving" / "lengths.jsonl"
 
 
-def ask(lengths: str, workflows: str, rate: float = 0.0, budget: str = "quick") -> RunOptions:
+def ask(
+    workflows: str, rate: float = 0.0, budget: str = "quick", lengths: pathlib.Path = LENGTHS
+) -> RunOptions:
     return RunOptions(
         task="serve",
         model="demo/llama",
@@ -63,7 +66,7 @@ def ask(lengths: str, workflows: str, rate: float = 0.0, budget: str = "quick") 
         dtype="float32",
         ttft="300ms",
         itl="200ms",
-        lengths=lengths,
+        lengths=str(lengths),
         batch_sizes="1",
         input_tokens="4",
         output_tokens="3",
@@ -171,18 +174,10 @@ def make_context(
 
 
 @pytest.fixture(scope="module")
-def lengths(home: pathlib.Path) -> str:
-    """The file with the lengths of requests."""
-    file = home / "lengths.jsonl"
-    file.write_text('{"input_tokens": 4, "output_tokens": 3}\n')
-    return str(file)
-
-
-@pytest.fixture(scope="module")
-def measured(make_context: Callable[[str], Context], lengths: str) -> Run:
+def measured(make_context: Callable[[str], Context]) -> Run:
     """A run of both queues that is interrupted when the second server starts, and resumed."""
     context = make_context("")
-    run_options = ask(lengths, f"{BASELINE},faster/default", rate=ASKED_RATE)
+    run_options = ask(f"{BASELINE},faster/default", rate=ASKED_RATE)
     run = sessions.create_run(context, run_options)
     logged_events = execute(run, context)
     for event in logged_events:
@@ -305,11 +300,11 @@ def test_an_answer_of_servers_decided_again_has_the_same_advice(
 
 
 def test_failing_servers_are_outcomes_and_the_others_are_measured(
-    make_context: Callable[[str], Context], lengths: str
+    make_context: Callable[[str], Context],
 ) -> None:
     names = ("wrong", "wrong-under-load", "refuses", "sheds", "dies", "too-slow")
     faults = ",".join(f"faster/{name}" for name in names)
-    run = sessions.execute_run(make_context(""), ask(lengths, faults))
+    run = sessions.execute_run(make_context(""), ask(faults))
     state, answer = run.state(), decide(run)
     sessions.expect_failure(state.processes["faster/wrong"][-1].outcome, "incorrect")
     assert not state.processes["faster/wrong"][-1].load_blocks
@@ -330,10 +325,10 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
 
 
 def test_after_the_time_of_the_run_only_the_baseline_is_measured(
-    make_context: Callable[[str], Context], lengths: str
+    make_context: Callable[[str], Context],
 ) -> None:
     arms = f"{BASELINE},faster/default,faster/sheds"
-    run = sessions.execute_run(make_context(""), ask(lengths, arms, budget="1s"))
+    run = sessions.execute_run(make_context(""), ask(arms, budget="1s"))
     state, answer = run.state(), decide(run)
     assert answer.recommendation is not None
     assert set(answer.served) == {BASELINE, "faster"}
@@ -347,7 +342,7 @@ def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generat
 ) -> None:
     longer = tmp_path / "longer.jsonl"
     longer.write_text('{"input_tokens": 5, "output_tokens": 3}\n')
-    run = sessions.execute_run(make_context(""), ask(str(longer), "faster/short"))
+    run = sessions.execute_run(make_context(""), ask("faster/short", lengths=longer))
     (process,) = run.state().processes["faster/short"]
     assert process.checked[Shape(1)].accuracy_class == "exact"
     (loop,) = process.closed_loops
@@ -360,9 +355,9 @@ def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generat
 
 
 def test_blocks_in_which_the_generator_fell_behind_do_not_count(
-    make_context: Callable[[str], Context], lengths: str
+    make_context: Callable[[str], Context],
 ) -> None:
-    run = sessions.execute_run(make_context("late"), ask(lengths, "faster/default"))
+    run = sessions.execute_run(make_context("late"), ask("faster/default"))
     blocks = run.state().processes["faster"][0].load_blocks
     assert blocks
     assert all(block.discarded for block in blocks)
@@ -370,10 +365,8 @@ def test_blocks_in_which_the_generator_fell_behind_do_not_count(
     assert problem.name == NothingViableError.name
 
 
-def test_a_generator_that_fails_is_reported(
-    make_context: Callable[[str], Context], lengths: str
-) -> None:
-    run = sessions.execute_run(make_context("fail"), ask(lengths, "faster/default"))
+def test_a_generator_that_fails_is_reported(make_context: Callable[[str], Context]) -> None:
+    run = sessions.execute_run(make_context("fail"), ask("faster/default"))
     (block,) = [
         event.run_event for event in run.events() if isinstance(event.run_event, LoadMeasured)
     ]
@@ -384,13 +377,13 @@ def test_a_generator_that_fails_is_reported(
 
 
 def test_without_the_generators_environment_the_next_step_creates_it(
-    make_context: Callable[[str], Context], lengths: str, tmp_path: pathlib.Path
+    make_context: Callable[[str], Context], tmp_path: pathlib.Path
 ) -> None:
     context = make_context("")
     empty = {**context.environment, "P3_ADVISOR_HOME": str(tmp_path)}
     without = builders.replace(context, environment=empty)
     with pytest.raises(EnvironmentNotUsableError) as caught:
-        propose(ask(lengths, BASELINE), without)
+        propose(ask(BASELINE), without)
     assert caught.value.next_step == "p3-advisor env create aiperf"
 
 
