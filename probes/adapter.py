@@ -263,7 +263,7 @@ class WorkflowModule(Protocol):
     - `server(subject, request, port) -> Server`: how it serves the checkpoint (task `serve`);
     - `serving_command(request) -> str`: the command line with which an engine serves the model;
     - `starts(subject, request) -> dict[str, StartLines]`: the lines of the ways to start from a
-      file, by their names in `catalogue/starts.toml`;
+      file, by their names in `rubric/starts.toml`;
     - `racing_operators(program) -> list[str]`: operators that may give other results for the same
       input. The program is then called more often to find that, and the reason names them;
     - `read_memory() -> events.MemoryRead`: peaks of memory, if another process does the work.

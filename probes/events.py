@@ -130,7 +130,7 @@ class RecipeFacts(Event):
     #: Whether the outputs for a row depend on the other rows of the batch, or have no rows; None if
     #: that is not known.
     coupled_rows: bool | None = None
-    #: By way, a table of `catalogue/starts.toml`, how the program starts faster.
+    #: By way, a table of `rubric/starts.toml`, how the program starts faster.
     starts: dict[str, StartLines] = dataclasses.field(default_factory=dict)
     event: Literal["recipe_facts"] = "recipe_facts"
 

@@ -157,7 +157,7 @@ class Request:
     warmup_seconds: float
     #: The arm is not engaged if a smaller share of the work runs on the compiled path.
     minimum_engaged_share: float
-    #: How outputs are judged: `catalogue/accuracy.toml` with the user's tolerance.
+    #: How outputs are judged: `rubric/accuracy.toml` with the user's tolerance.
     accuracy: dict[str, Any]
     #: `forward`: one pass over the inputs. `generate`: `output_tokens` new tokens for each prompt.
     task: str = "forward"
@@ -186,7 +186,7 @@ class Request:
     devices_per_model: int = 1
     #: The `PRECISIONS` that the arm supports; empty if that is not known.
     supported_dtypes: list[str] = dataclasses.field(default_factory=list)
-    #: GPU memory that an engine gets, by `catalogue/engine_memory.toml`; empty for other workflows.
+    #: GPU memory that an engine gets, by `rubric/engine_memory.toml`; empty for other workflows.
     engine_memory: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property

@@ -21,7 +21,7 @@ INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"
 
 
 def render_all() -> dict[pathlib.Path, str]:
-    catalogue = ROOT / "advisor" / "catalogue"
+    catalogue = ROOT / "rubric"
     pyproject = ROOT / "pyproject.toml"
     pages = (ROOT / "docs" / "results.md", ROOT / "docs" / "tables.md")
     environments = env_registry.own_environments(catalogue_files.load().workflows)
@@ -39,7 +39,7 @@ def render_all() -> dict[pathlib.Path, str]:
 
 
 def schema_file(name: str) -> pathlib.Path:
-    return ROOT / "advisor" / "catalogue" / "schema" / f"{name}.schema.json"
+    return ROOT / "rubric" / "schema" / f"{name}.schema.json"
 
 
 def render_integrations() -> str:

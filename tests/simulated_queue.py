@@ -1,7 +1,7 @@
 """A server with one queue and a fixed service time (M/D/1) in virtual time, of known goodput.
 
 The unit of time is the service time. Servers are searched and measured again by the rules of
-`catalogue/serving.toml`, as in a run. A disturbance of the host can slow a share of the blocks.
+`rubric/serving.toml`, as in a run. A disturbance of the host can slow a share of the blocks.
 """
 
 from __future__ import annotations

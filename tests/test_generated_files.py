@@ -66,7 +66,7 @@ def test_two_environments_that_name_each_other_conflict_once() -> None:
     assert extras.conflicting_pairs(named) == [("one", "two")]
 
 
-FOLDERS = ("advisor", "probes", "tests", "docs")
+FOLDERS = ("advisor", "probes", "rubric", "tests", "docs")
 FILES = [*ROOT.glob("*.*"), *(place for folder in FOLDERS for place in (ROOT / folder).rglob("*"))]
 PLACES = {f"/{place.relative_to(ROOT)}" for place in FILES}
 CODE = "\n".join(

@@ -42,7 +42,7 @@ class GuidelinesFile(msgspec.Struct, frozen=True):
 
 
 def catalogue_directory() -> pathlib.Path:
-    return pathlib.Path(str(importlib.resources.files("advisor"))) / "catalogue"
+    return pathlib.Path(str(importlib.resources.files("rubric")))
 
 
 def probes_directory() -> pathlib.Path:
@@ -57,13 +57,13 @@ def load(
 ) -> Catalogue:
     """Read and check all files; raise `CatalogueError` with the file and the location.
 
-    `rubric` replaces the shipped `rubric.toml`. `probes` is the directory with the modules of the
+    `rubric` replaces the shipped `criteria.toml`. `probes` is the directory with the modules of the
     workflows.
     """
     directory = directory or catalogue_directory()
     return Catalogue(
         workflows=read_workflows(directory, probes or probes_directory()),
-        rubric=read_rubric(rubric or directory / "rubric.toml"),
+        rubric=read_rubric(rubric or directory / "criteria.toml"),
         models=read(directory / "models.toml", Models),
         presets=read(directory / "presets.toml", Presets),
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
@@ -136,8 +136,7 @@ def _with_integration(workflow: Workflow, integration: Integration | None) -> Wo
     if integration is None or not workflow.has_probe:
         return workflow
     counted = CitedFact(
-        value=integration.lines_changed,
-        source="counted from the lines in advisor/catalogue/integration.toml",
+        value=integration.lines_changed, source="counted from the lines in rubric/integration.toml"
     )
     declared = msgspec.structs.replace(workflow.declared, lines_changed=counted)
     return msgspec.structs.replace(workflow, integration=integration, declared=declared)
@@ -191,9 +190,7 @@ def _check_criterion(file: pathlib.Path, criterion: Criterion, rubric: Rubric) -
 
 
 def _invalid(file: pathlib.Path, what: str) -> CatalogueError:
-    return CatalogueError(
-        f"{file}: {what}", "compare it with the shipped advisor/catalogue/rubric.toml"
-    )
+    return CatalogueError(f"{file}: {what}", "compare it with the shipped rubric/criteria.toml")
 
 
 Content = TypeVar("Content")

@@ -34,6 +34,6 @@ class Context:
     )
 
     def catalogue(self, rubric: str | pathlib.Path | None = None) -> Catalogue:
-        """Read the catalogue; the file `rubric` replaces the shipped `rubric.toml`."""
+        """Read the catalogue; the file `rubric` replaces the shipped `criteria.toml`."""
         file = pathlib.Path(rubric) if rubric else None
         return catalogue_files.load(self.catalogue_directory, probes=self.probes, rubric=file)

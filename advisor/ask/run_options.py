@@ -82,7 +82,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         float,
         _model(
             "time limit in seconds for opening the model in one worker; "
-            "0 means the deadline in advisor/catalogue/presets.toml",
+            "0 means the deadline in rubric/presets.toml",
             ge=0,
         ),
     ] = 0.0
@@ -189,7 +189,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             le=1 << 53,
         ),
     ] = 0
-    rubric: Annotated[str, _wish("a file that replaces the shipped rubric.toml", "FILE")] = ""
+    rubric: Annotated[str, _wish("a file that replaces the shipped criteria.toml", "FILE")] = ""
     accuracy: Annotated[
         str,
         _accuracy(

@@ -1,4 +1,4 @@
-"""The JSON Schemas in `catalogue/schema`, which `tests/generate.py` writes, and `--spec`."""
+"""The JSON Schemas in `rubric/schema`, which `tests/generate.py` writes, and `--spec`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHIPPED: dict[str, Any] = {
     "run-header": Header,
     "event": LoggedEvent,
     "options": RunOptions,
-    "rubric": Rubric,
+    "criteria": Rubric,
     "workflow": Workflow,
     "models": Models,
     "presets": Presets,

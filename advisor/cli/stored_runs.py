@@ -69,7 +69,7 @@ def reload_answer(
     preset: Annotated[str, typer.Option(metavar="NAME", help="new priorities, by name")] = "",
     require: Annotated[str, typer.Option(metavar="CONSTRAINTS", help="new constraints")] = "",
     rubric: Annotated[
-        str, typer.Option(metavar="FILE", help="a file that replaces rubric.toml")
+        str, typer.Option(metavar="FILE", help="a file that replaces criteria.toml")
     ] = "",
     full: InFull = False,
     json: AsJson = False,

@@ -26,7 +26,7 @@ STEADY_NOISE, UNFIT_NOISE = 0.05, 0.5
 #: machine does not count as steady.
 MOST_STEADY_DISCARDED, MOST_STEADY_UNFIT = 0.05, 0.05
 #: Differences between equal processes that count more than what is assumed about them: that has
-#: the weight of two (`noise` in `catalogue/presets.toml`).
+#: the weight of two (`noise` in `rubric/presets.toml`).
 FEWEST_DIFFERENCES = 3
 #: Share of the gain, both as logarithms, above which such a difference makes the gain doubtful.
 MOST_OF_GAIN = 0.5

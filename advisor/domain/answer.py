@@ -1,6 +1,6 @@
 """The answer of a run: what is printed as JSON, shown, compared and opened again.
 
-Its JSON is a public interface: `catalogue/schema/run.schema.json` describes it.
+Its JSON is a public interface: `rubric/schema/run.schema.json` describes it.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ class Improvements(msgspec.Struct, frozen=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """All data of `catalogue/`."""
+    """All data of `rubric/`."""
 
     workflows: tuple[Workflow, ...]
     rubric: Rubric

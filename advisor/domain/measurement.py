@@ -244,7 +244,7 @@ COLD, CACHE_DIRECTORY = "cold", "cache-directory"
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """A start of an arm in a new process, with empty caches and an empty temporary folder."""
 
-    #: A table of `catalogue/starts.toml`, and what it says.
+    #: A table of `rubric/starts.toml`, and what it says.
     way: str
     title: str = ""
     loads_on: str = ""
@@ -271,7 +271,7 @@ AGAINST_BREAKS = "graph-breaks"
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """The code of an arm with further lines, which `p3-advisor improve` has tried."""
 
-    #: A table of `catalogue/improvements.toml`, or `AGAINST_BREAKS`.
+    #: A table of `rubric/improvements.toml`, or `AGAINST_BREAKS`.
     name: str
     title: str
     lines: str

@@ -1,6 +1,6 @@
 """Find out what else runs on the machine, and wait until it is quiet enough to measure on.
 
-The limits are in `catalogue/presets.toml`.
+The limits are in `rubric/presets.toml`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Race the built arms at each shape, round after round.
 
 Whether the machine was fit for measurements during a visit is decided by limits that are fixed
-beforehand in `catalogue/presets.toml`.
+beforehand in `rubric/presets.toml`.
 """
 
 from __future__ import annotations

@@ -108,8 +108,7 @@ def find_interpreter(catalogue: Catalogue, machine: Machine) -> str:
     names = [each.load_generator.name for each in catalogue.workflows if each.load_generator]
     if not names:
         raise NoStackError(
-            "the catalogue has no workflow with a load generator",
-            "restore advisor/catalogue/workflows.toml",
+            "the catalogue has no workflow with a load generator", "restore rubric/workflows.toml"
         )
     created = machine.environments.get(names[0])
     if created is None or created.fault:

@@ -35,7 +35,7 @@ class CreationRecord(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     #: Versions by distribution.
     packages: dict[str, str]
-    #: What its creation took, as `footprint` of `catalogue/workflows.toml` states it.
+    #: What its creation took, as `footprint` of `rubric/workflows.toml` states it.
     disk_bytes: int
     seconds: float
     #: Requirements that the user has added.

@@ -192,7 +192,7 @@ def _with_error_of_envelope(output: ExpectedOutput) -> ExpectedOutput:
 def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, Any]) -> Reference:
     """Return the reference with its envelope.
 
-    A subject that cannot be perturbed has none. `limits` are those of `catalogue/accuracy.toml`.
+    A subject that cannot be perturbed has none. `limits` are those of `rubric/accuracy.toml`.
     Where the reference has the tested precision, eager PyTorch has no error: the envelope stands
     for it.
     """

@@ -2,7 +2,7 @@
 
 The reference is the model in higher precision (`float64`, or `float32` where that does not fit).
 An output is exact if rounding in the tested precision accounts for its error, as estimated
-from eager PyTorch's own error and by perturbing inputs and weights (`catalogue/accuracy.toml`).
+from eager PyTorch's own error and by perturbing inputs and weights (`rubric/accuracy.toml`).
 Outputs that are less exact, but within the user's tolerance, are close. Structural faults are never
 close: other shapes, NaN, and outputs that belong to another input or another row.
 """

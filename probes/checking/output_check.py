@@ -122,7 +122,7 @@ def _share(value: float, limit: float) -> float:
 def repeat(
     call: Callable[[], Sequence[Any]], compare: Compare, limits: Mapping[str, Any]
 ) -> tuple[int, str | None]:
-    """Call until the limits of `catalogue/accuracy.toml` or a difference.
+    """Call until the limits of `rubric/accuracy.toml` or a difference.
 
     `call` returns numpy arrays by output. Return the number of calls and the difference, if any.
     One call before them does not count: a program that returns the output of the call before is

@@ -1,6 +1,6 @@
 """The thresholds of the comparison with the reference, resolved for one precision.
 
-They are data: `catalogue/accuracy.toml` states them and their source, and the request carries them.
+They are data: `rubric/accuracy.toml` states them and their source, and the request carries them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MANY = 100.0
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """Thresholds of `catalogue/accuracy.toml` for one precision; errors are shares of the RMS."""
+    """Thresholds of `rubric/accuracy.toml` for one precision; errors are shares of the RMS."""
 
     eager_times: float
     share_of_rms: float

@@ -12,7 +12,7 @@ At a near tie the reference prefers its own token by no more than the precision 
 model with random weights has many: its share of equal tokens shows chance, not faults.
 
 Both are judged relative to the losses of eager PyTorch in the tested precision, by the thresholds
-of `catalogue/accuracy.toml`.
+of `rubric/accuracy.toml`.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ MANY_OUTPUT_ELEMENTS, FEWEST_SETS = 1 << 25, 2
 SLOW_CALL_SECONDS = 1.0
 #: No further input set is used once all of them have as many rows.
 ENOUGH_ROWS = 8
-#: Precisions that `catalogue/accuracy.toml` has rules for.
+#: Precisions that `rubric/accuracy.toml` has rules for.
 PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 

@@ -1,4 +1,4 @@
-"""Print `catalogue/integration.toml`, rendered from the `integration` of every workflow's module.
+"""Print `rubric/integration.toml`, rendered from the `integration` of every workflow's module.
 
 The modules only return text here, so no stack is needed: every import from outside this project is
 replaced by a stub. Run it in its own process for that reason. With `--every DIRECTORY` it writes

@@ -29,7 +29,7 @@ INTEGRATION = pathlib.Path(__file__).parents[2] / "stacks" / "integration.py"
 MODELS = {"torch": builders.question().model, "onnx": OnnxModel(name="model.onnx")}
 FILES = (
     "workflows.toml",
-    "rubric.toml",
+    "criteria.toml",
     "models.toml",
     "presets.toml",
     "gpus.toml",
@@ -101,8 +101,8 @@ def test_verifications_are_read_from_verified_toml(catalogue: pathlib.Path) -> N
 
 
 def test_another_rubric_replaces_only_the_criteria(catalogue: pathlib.Path, edit: Edit) -> None:
-    edit("rubric.toml", 'name = "p3-advisor 3"', 'name = "mine"')
-    known = catalogue_files.load(rubric=catalogue / "rubric.toml")
+    edit("criteria.toml", 'name = "p3-advisor 3"', 'name = "mine"')
+    known = catalogue_files.load(rubric=catalogue / "criteria.toml")
     assert known.rubric.name == "mine"
     assert builders.replace(known, rubric=SHIPPED.rubric) == SHIPPED
 
@@ -133,7 +133,7 @@ def test_a_file_that_is_missing_or_has_other_content_is_an_error_that_names_it(
         ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
         ("presets.toml", "most_rounds = 13", "most_rounds = 3", "most_rounds"),
         (
-            "rubric.toml",
+            "criteria.toml",
             "minimum_engaged_share = 0.05",
             "minimum_engaged_share = nan",
             "minimum_engaged_share",
@@ -316,14 +316,14 @@ KNOTS = "[[0.5, -0.5], [1.0, 1.0], [1.1, 1.5], [1.5, 2.5], [3.0, 4.0]]"
 def test_a_rubric_without_a_grade_for_every_workflow_is_an_error(
     catalogue: pathlib.Path, edit: Edit, old: str, new: str, words: str
 ) -> None:
-    edit("rubric.toml", old, new)
+    edit("criteria.toml", old, new)
     problem = load_error(catalogue).what
-    assert "rubric.toml" in problem
+    assert "criteria.toml" in problem
     assert words in problem
 
 
 def test_a_criterion_without_grades_is_an_error(catalogue: pathlib.Path) -> None:
-    file = catalogue / "rubric.toml"
+    file = catalogue / "criteria.toml"
     text = file.read_text()
     start, end = text.index("\n[[criteria.grades]]"), text.index("\n[[criteria.tiers]]")
     file.write_text(text[:start] + text[end:])
@@ -333,10 +333,10 @@ def test_a_criterion_without_grades_is_an_error(catalogue: pathlib.Path) -> None
 def test_an_unknown_fact_is_an_error(catalogue: pathlib.Path, edit: Edit) -> None:
     """A rubric cannot add facts, because their values would be unknown."""
     edit(
-        "rubric.toml",
+        "criteria.toml",
         "[facts.vendors]",
         '[facts.beauty]\nunit = ""\nevidence = "declared"\nmeaning = "how it looks"\n\n'
         "[facts.vendors]",
     )
-    edit("rubric.toml", 'fact = "speedup"', 'fact = "beauty"')
+    edit("criteria.toml", 'fact = "speedup"', 'fact = "beauty"')
     assert "beauty" in load_error(catalogue).what

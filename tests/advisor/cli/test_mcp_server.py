@@ -209,7 +209,7 @@ def test_the_script_writes_the_comparison(tmp_path: pathlib.Path) -> None:
     answer = run_action(tmp_path, 1.0)
     assert answer.returncode == 0, answer.stderr
     output = (tmp_path / "output").read_text()
-    assert output.strip().removeprefix("outcome=") in {"no-regression", "undecided"}
+    assert output.strip().removeprefix("conclusion=") in {"no-regression", "undecided"}
     text = (tmp_path / "summary.md").read_text()
     assert text.startswith("## p3-advisor:")
     assert text.count(f"| {ARM}") >= 2, "the comparison and the report"

@@ -1,4 +1,4 @@
-"""Render `catalogue/earlier_runs.toml`: what the builds of the kept runs took and brought."""
+"""Render `rubric/earlier_runs.toml`: what the builds of the kept runs took and brought."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Render `catalogue/verified.toml`: where each workflow completed in the kept runs."""
+"""Render `rubric/verified.toml`: where each workflow completed in the kept runs."""
 
 from __future__ import annotations
 
