@@ -22,20 +22,7 @@ from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
-from advisor.report import further_lines
-from advisor.report.other_arms import (
-    NOTHING,
-    describe_batch_sizes,
-    describe_certainty,
-    describe_equals,
-    describe_faster,
-    describe_gain,
-    describe_points,
-    describe_requests,
-    describe_small_gain,
-    describe_unfitness,
-    flip_lines,
-)
+from advisor.report import further_lines, other_arms
 from probes.outcome import OTHER_WORKFLOWS
 
 #: What a line of the headline is about.
@@ -97,7 +84,7 @@ def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
             ("change", [_how_to_compare(facts) if is_alone else _change(answer)]),
             ("start", further_lines.describe_start(facts)),
             ("variant", further_lines.describe_variants(facts)),
-            ("requests", describe_requests(facts)),
+            ("requests", other_arms.describe_requests(facts)),
             ("load", further_lines.describe_goodput(facts)),
             ("constraint", further_lines.describe_constraints(facts)),
             ("quantised", further_lines.describe_quantised(facts)),
@@ -106,7 +93,7 @@ def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
             ("accuracy", further_lines.describe_reference(facts)),
             ("accuracy", further_lines.describe_adjustments(facts)),
             ("accuracy", further_lines.describe_changed_states(facts)),
-            ("batch-sizes", describe_batch_sizes(facts)),
+            ("batch-sizes", other_arms.describe_batch_sizes(facts)),
         ]
     return tuple(HeadlineLine(part=part, text=line) for part, lines in parts for line in lines)
 
@@ -126,7 +113,7 @@ def _instruction(facts: AdvisedAnswer) -> str:
         return f"Nothing was compared for {_subject(facts.answer)}: {only}."
     meanwhile = " for now" if facts.decision.word == "OPEN" else ""
     use = f"Use {facts.scored.title} for {_subject(facts.answer)}{meanwhile}"
-    gain = describe_small_gain(facts)
+    gain = other_arms.describe_small_gain(facts)
     return f"{use}{', or ' if is_baseline_as_good(facts) else '; ' if gain else ''}{gain}."
 
 
@@ -142,7 +129,7 @@ def _is_alone(facts: AdvisedAnswer) -> bool:
 
 
 def _certainty(facts: AdvisedAnswer) -> str:
-    found, as_good = facts.decision.word, describe_equals(facts, facts.scored.arm)
+    found, as_good = facts.decision.word, other_arms.describe_equals(facts, facts.scored.arm)
     # A clear answer may have equals, and its word must not hide them.
     is_first = found == "CLEAR" and bool(as_good)
     compared = {each.workflow for each in facts.answer.scores}
@@ -157,7 +144,7 @@ def _certainty(facts: AdvisedAnswer) -> str:
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
         _options_as_good(facts),
         _wrong_choice(facts),
-        describe_faster(facts),
+        other_arms.describe_faster(facts),
         _not_reached(facts),
         _settings_alone(facts),
     ]
@@ -224,11 +211,11 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         return ""
     reasons = []
     if not found.certain:
-        certainty = describe_certainty(facts.answer.results, found.certainty)
+        certainty = other_arms.describe_certainty(facts.answer.results, found.certainty)
         reasons.append(f"best, or as good, with {certainty}")
     if not found.fit and facts.is_baseline:
         # The reason follows the speed of another arm.
-        reasons.append(describe_unfitness(facts.answer.results))
+        reasons.append(other_arms.describe_unfitness(facts.answer.results))
     if not found.replicated:
         reasons.append(_timed_once(facts))
     if not found.checked:
@@ -274,7 +261,8 @@ def _options_as_good(facts: AdvisedAnswer) -> str:
     faster = find_faster_arm(facts)
     named = {_first(facts).arm, faster.scored.arm if faster else ""}
     options = [
-        f"{scored.title} ({describe_gain(facts, scored)}, {describe_points(facts.scored, scored)})"
+        f"{scored.title} ({other_arms.describe_gain(facts, scored)}, "
+        f"{other_arms.describe_points(facts.scored, scored)})"
         for scored in (facts.arms[each] for each in facts.decision.options_as_good)
         if scored.arm not in named
     ]
@@ -283,8 +271,8 @@ def _options_as_good(facts: AdvisedAnswer) -> str:
 
 def _wrong_choice(facts: AdvisedAnswer) -> str:
     lost, points = facts.decision.lost_speed, facts.decision.lost_score
-    is_slight = facts.decision.word == "CLEAR" or points < NOTHING
-    if facts.decision.outstanding or (is_slight if lost is None else lost < NOTHING):
+    is_slight = facts.decision.word == "CLEAR" or points < other_arms.NOTHING
+    if facts.decision.outstanding or (is_slight if lost is None else lost < other_arms.NOTHING):
         return ""
     if lost is None:
         size = f"{points:.2f} points of the score"
@@ -309,7 +297,7 @@ def _speed(facts: AdvisedAnswer) -> str:
     if speedup.low is None or speedup.high is None:
         return f"{shown} {than} (interval not known)."
     if speedup.is_range(unfit=unfit):
-        why = f": {describe_unfitness(facts.answer.results)}" if unfit else ""
+        why = f": {other_arms.describe_unfitness(facts.answer.results)}" if unfit else ""
         return f"{shown} {than}{why}."
     is_doubtful = facts.decision.word != "CLEAR" and speedup.low < 1 < speedup.value
     doubt = "; it may be slower" if is_doubtful else ""
@@ -331,5 +319,5 @@ def _by_shape(facts: AdvisedAnswer) -> str:
 
 
 def _change(answer: Answer) -> str:
-    nearest = next(iter(flip_lines(answer, nearest_first=True)), NO_FLIP)
+    nearest = next(iter(other_arms.flip_lines(answer, nearest_first=True)), NO_FLIP)
     return f"Your weights: {answer.question.priorities.describe()}. {nearest}"

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import math
 
-from advisor.decide.rivals import (
-    FasterArm,
-    arms_as_good,
-    find_faster_arm,
-    is_baseline_as_good,
-    is_mostly_as_good,
-    shapes_led_by_others,
-    slower_shapes,
-)
+from advisor.decide import rivals
 from advisor.decide.sensitivity import SAME_SCORE, grades_of
 from advisor.decide.trust import STEADY_NOISE, is_busy, is_unfit
 from advisor.domain.answer import AdvisedAnswer, Answer
@@ -75,14 +67,14 @@ def flip_lines(answer: Answer, *, nearest_first: bool = False) -> list[str]:
 def flip_in_certainty(answer: Answer) -> Flip | None:
     """Return the change of a weight that the line of the certainty names, if any."""
     facts = AdvisedAnswer.of(answer)
-    faster = find_faster_arm(facts) if facts else None
+    faster = rivals.find_faster_arm(facts) if facts else None
     is_named = facts and faster and faster.why_not == "score"
     return _flip_to(facts, faster.scored) if facts and faster and is_named else None
 
 
 def describe_faster(facts: AdvisedAnswer) -> str:
     """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
-    faster, sentences = find_faster_arm(facts), []
+    faster, sentences = rivals.find_faster_arm(facts), []
     if faster is not None:
         scored, lines = faster.scored, faster.scored.adoption.lines_changed
         # The baseline needs no change, so the lines are a part of the price.
@@ -109,8 +101,8 @@ def describe_gain(facts: AdvisedAnswer, scored: ScoredArm) -> str:
 def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
     """Name the arms that are about as good as a shown one, with speed-ups, points and shares."""
     named: dict[str, list[str]] = {}
-    for scored in arms_as_good(facts, shown):
-        how = "about as good" if is_mostly_as_good(facts, scored.arm) else "perhaps as good"
+    for scored in rivals.arms_as_good(facts, shown):
+        how = "about as good" if rivals.is_mostly_as_good(facts, scored.arm) else "perhaps as good"
         figures = f"{describe_gain(facts, scored)}, {_how_good(facts, scored, shown)}"
         named.setdefault(how, []).append(f"{scored.title} ({figures})")
     return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())
@@ -122,7 +114,7 @@ def describe_small_gain(facts: AdvisedAnswer) -> str:
         return ""
     baseline, speedup = facts.answer.results.baseline, facts.measured.speedup
     least, most = (speedup.low or 0.0) - 1, (speedup.high or math.inf) - 1
-    is_as_good, gain = is_baseline_as_good(facts), "the gain may be small"
+    is_as_good, gain = rivals.is_baseline_as_good(facts), "the gain may be small"
     if most <= 0:
         gain = "there is no gain in speed"
     elif least < NOTHING and not is_as_good:
@@ -151,7 +143,7 @@ def describe_points(shown: ScoredArm, scored: ScoredArm) -> str:
     return f"{abs(lead):.2f} points {'more' if lead > 0 else 'less'}"
 
 
-def _less_exact(faster: FasterArm) -> str:
+def _less_exact(faster: rivals.FasterArm) -> str:
     error = faster.larger_error
     if error is None:
         return ""
@@ -159,7 +151,7 @@ def _less_exact(faster: FasterArm) -> str:
     return f"{price} (error {error:.1e})" if math.isfinite(error) else price
 
 
-def _why_not(facts: AdvisedAnswer, faster: FasterArm) -> str:
+def _why_not(facts: AdvisedAnswer, faster: rivals.FasterArm) -> str:
     scored = faster.scored
     match faster.why_not:
         case "constraint":
@@ -238,7 +230,7 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     if is_unfit(facts.answer.results):
         return lines  # single figures say nothing
     ahead: dict[str, list[str]] = {}
-    for each in shapes_led_by_others(facts):
+    for each in rivals.shapes_led_by_others(facts):
         # The highest score is not always the highest speed, so both speed-ups are given.
         gain = f"{each.shape} ({each.speedup:.2f}x against {each.advised_speedup:.2f}x)"
         ahead.setdefault(each.arm, []).append(gain)
@@ -247,7 +239,7 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
         " has the higher score."
         for arm, at in ahead.items()
     ]
-    if slower := [f"{at.shape} ({at.advised_speedup:.2f}x)" for at in slower_shapes(facts)]:
+    if slower := [f"{at.shape} ({at.advised_speedup:.2f}x)" for at in rivals.slower_shapes(facts)]:
         lines.append(
             f"{facts.scored.title} is slower than {facts.answer.baseline_title} "
             f"at {_shape_noun(facts, len(slower))} {', '.join(slower)}."
