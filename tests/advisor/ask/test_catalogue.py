@@ -177,7 +177,7 @@ def test_every_declared_fact_has_a_source(workflow: Workflow) -> None:
     for fact in facts_of(workflow):
         addresses = re.findall(r"https?://[^\s,;]+", fact.source)
         other_source = re.search(
-            r"doi 10\.|tests/studies/results/|catalogue/integration\.toml|counted in|measured with",
+            r"doi 10\.|tests/studies/results/|rubric/integration\.toml|counted in|measured with",
             fact.source,
         )
         assert addresses or other_source or fact.basis == "not confirmed", fact

@@ -217,7 +217,7 @@ def test_doctor_names_the_command_that_creates_a_broken_environment_again(
     assert findings["environment openvino"]["fix"] == "p3-advisor env create openvino"
 
 
-CATALOGUE_FILES = ("rubric", "gpus", "guidelines", "models", "presets")
+CATALOGUE_FILES = ("criteria", "gpus", "guidelines", "models", "presets")
 
 
 @functools.cache
@@ -274,7 +274,7 @@ def test_the_specification_is_valid_against_its_own_schemas(specification: dict[
         for name, schema in specification["schemas"].items()
     }
     assert set(own) == set(schemas.SHIPPED)
-    for name, key in (("rubric", "rubric"), ("presets", "presets"), ("models", "models")):
+    for name, key in (("criteria", "rubric"), ("presets", "presets"), ("models", "models")):
         own[name].validate(specification[key])
     assert specification["workflows"]
     for workflow in specification["workflows"]:

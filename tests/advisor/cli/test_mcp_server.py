@@ -228,7 +228,7 @@ def test_a_regression_fails_and_is_one_comment_of_the_pull_request(
 ) -> None:
     answer = run_action(tmp_path, 1000.0, COMMENT="true", PULL_REQUEST="7", COMMENTS=comments)
     assert answer.returncode == 1, answer.stderr
-    assert (tmp_path / "output").read_text().strip() == "outcome=regression"
+    assert (tmp_path / "output").read_text().strip() == "conclusion=regression"
     made = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
     assert [call[1] for call in made] == calls
     assert ("PATCH" in made[1]) == bool(comments)
@@ -240,7 +240,7 @@ def test_runs_that_are_not_comparable_fail_with_a_summary(tmp_path: pathlib.Path
     other = str(EVIDENCE / "cpu-vit-base-float32.json")
     answer = run_action(tmp_path, 1.0, BASELINE=other)
     assert answer.returncode == 2, answer.stderr
-    assert (tmp_path / "output").read_text().strip() == "outcome=not-comparable"
+    assert (tmp_path / "output").read_text().strip() == "conclusion=not-comparable"
     assert "No verdict" in (tmp_path / "summary.md").read_text()
 
 

@@ -153,7 +153,7 @@ def test_a_fault_without_limits_fits_every_machine() -> None:
 
 @pytest.mark.parametrize("workflow", FAULTY, ids=lambda workflow: workflow.id)
 def test_every_shipped_fault_has_a_source(workflow: Workflow) -> None:
-    root = pathlib.Path(catalogue_files.catalogue_directory()).parents[1]
+    root = pathlib.Path(catalogue_files.catalogue_directory()).parent
     for fault in workflow.faults:
         files = re.findall(r"tests/[\w/.-]+", fault.source)
         assert re.search(r"https://\S+", fault.source) or files
