@@ -6,6 +6,7 @@ import difflib
 import os
 import pathlib
 import re
+import shlex
 from typing import Any
 
 import msgspec
@@ -163,7 +164,7 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
 def _offer(file: str) -> str:
     """Return the functions of a Python file that may make the model."""
     names = model_files.functions_of(pathlib.Path(file)) or ["build"]
-    return " or ".join(f"{file}:{name}" for name in names[:MOST_OFFERED])
+    return " or ".join(shlex.quote(f"{file}:{name}") for name in names[:MOST_OFFERED])
 
 
 def _parse_factory(text: str) -> FactoryModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import typing
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
@@ -184,7 +185,7 @@ class GroupedProgram(TyperGroup):
         is_model = not {*name}.isdisjoint(":/.")
         raise CommandLineError(
             f"there is no command {name!r}",
-            f"measure a model with p3-advisor recommend {name}" if is_model else close,
+            f"measure a model with p3-advisor recommend {shlex.quote(name)}" if is_model else close,
         )
 
     def format_commands(self, ctx: ClickContext, formatter: ClickFormatter) -> None:  # noqa: ARG002

@@ -180,7 +180,8 @@ def _factory_lines(
         wrapped = ["model = Call(model)"]
         names = [each.name for each in inputs]
         given = [f"examples = [examples[-1][name] for name in {names}]"]
-    lines = [*classes, *imported, SEED, opened, *wrapped, *cast_lines(question), *given]
+    # Before the import: the file may make the model.
+    lines = [*classes, SEED, *imported, opened, *wrapped, *cast_lines(question), *given]
     return [*lines, *_example_lines(examples, question, batch_size, inputs)]
 
 

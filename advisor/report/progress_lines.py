@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.plan import REFERENCE
+from advisor.domain.plan import EAGER, REFERENCE
 from advisor.domain.run_events import (
     ArmsAdded,
     ArmsPlanned,
@@ -86,6 +86,10 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
         case StartMeasured(arm=arm, start=start):
             how = f"{start.seconds:.1f} s" if start.seconds is not None else start.failure
             return f"{arm}: starts with {start.title}: {how}"
+        case WorkerEnded(arm=arm, outcome=Outcome(failure=Failure(status="model-refused"))) if (
+            arm.partition("#")[0] in {EAGER, REFERENCE}
+        ):
+            return None  # the run ends with the reason
         case WorkerEnded(arm=arm, outcome=Outcome(failure=Failure() as failure)):
             return f"{arm}: {failure.status}, {failure.reason}"
         case _:

@@ -113,6 +113,8 @@ def call_factory(target: str) -> object:
     module_or_file, _, name = target.rpartition(":")
     module = import_module_or_file(module_or_file)
     factory = getattr(module, name, None)
+    if isinstance(factory, torch.nn.Module):
+        raise ModelError(f"{target!r} is a module, not a function that returns one", CONTRACT)
     if not callable(factory):
         reason = f"{module_or_file!r} has no function {name!r}"
         raise ModelError(reason, "check the spelling of the part after the colon")

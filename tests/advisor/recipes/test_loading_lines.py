@@ -47,6 +47,17 @@ def test_a_hostile_name_is_a_string_of_the_snippet(name: str) -> None:
         assert any(isinstance(each, str) and name in each for each in strings), model
 
 
+@pytest.mark.parametrize(
+    ("file", "imported"), [("net.py", "from net import build"), ("my net.py", "runpy.run_path")]
+)
+def test_a_file_that_makes_its_model_has_the_same_weights_in_each_process(
+    file: str, imported: str
+) -> None:
+    question = builders.question(model=FactoryModel(name=f"/x/{file}:build"))
+    snippet = compose_snippet(question, 4, INTEGRATION, (TOKENS,))
+    assert snippet.index("torch.manual_seed(0)") < snippet.index(imported)
+
+
 def test_a_file_with_the_name_of_a_keyword_is_run_by_its_name() -> None:
     question = builders.question(model=FactoryModel(name="/x/class.py:build"))
     assert "class.py" in compose_snippet(question, 4, INTEGRATION, (TOKENS,))

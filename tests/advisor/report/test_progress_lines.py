@@ -54,7 +54,7 @@ def test_slow_steps_and_results_have_a_line(expect: Expect) -> None:
         phase_started("import"),
         phase_started("build", 16),
         ended("compiled", "crashed", "it fell"),
-        ended(REFERENCE, "model-refused", "no input"),
+        ended("compiled", "model-refused", "no package"),
         phase_started("open", arm=REFERENCE),
         phase_started("correctness", 4, arm=REFERENCE),
         RaceOpened(shape=Shape(4), arms=("one", "two")),
@@ -76,6 +76,8 @@ def test_slow_steps_and_results_have_a_line(expect: Expect) -> None:
         WorkerReported(arm="compiled", process=0, worker_event=builders.visits([0.1])[0]),
         DeviceMemory(arm="compiled", process=0, peak_bytes=2),
         WorkerEnded(arm="compiled", process=0, outcome=Outcome()),
+        ended(REFERENCE, "model-refused", "no input"),
+        ended("pytorch-eager#duplicate", "model-refused", "no input"),
     ],
 )
 def test_other_events_have_no_line(run_event: RunEvent) -> None:

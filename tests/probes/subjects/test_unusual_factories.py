@@ -286,6 +286,13 @@ def test_the_third_value_of_a_factory_is_named_where_it_is_wrong() -> None:
             factory.check_returned(returned, "models.py:build")
 
 
+def test_a_module_instead_of_a_function_is_called_one(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "made.py"
+    file.write_text("import torch\nnet = torch.nn.Linear(2, 2)\n")
+    with pytest.raises(ModelError, match="is a module, not a function"):
+        factory.call_factory(f"{file}:net")
+
+
 @pytest.mark.parametrize("name", ["absent", "absent.nets", "json.absent"])
 def test_a_module_that_is_not_found_is_no_package_to_install(name: str) -> None:
     with pytest.raises(ModelError) as problem:
