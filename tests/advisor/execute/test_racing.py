@@ -86,38 +86,32 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
     assert remaining.needed_arms(state, TWO_SIZES) == []
 
 
-def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
-    session = SimulatedSession({BASELINE: 0.0, "compiled": 0.1, "late": 0.1})
-    recorder = new_recorder(["compiled", "late"])
-    plan = recorder.state.plan
-    *first, late = [(each, 0) for each in plan.arms]
-    sessions.exhaust(recorder.record_each(session.start(first)))
-    sessions.exhaust(races_of(session, recorder))
-    sessions.exhaust(recorder.record_each(session.start([late])))
-    progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    over = replace(progress, races_end=0.0, end=progress.clock())
-    visits = len(session.order)
-    races = racing.race_shapes(over, has_answer=lambda _: True)
-    sessions.exhaust(recorder.record_each(races))
-    assert len(session.order) == visits
-    assert {end.cause for end in recorder.state.closed.values()} == {"out-of-time"}
-
-
-def test_arms_that_join_late_race_against_the_leaders_at_every_shape() -> None:
-    session = SimulatedSession({BASELINE: 0.0, "lost": 0.5, "leads": -0.5, "late": 0.1})
-    recorder = new_recorder(["lost", "leads", "late"])
+def race_late_arm(others: dict[str, float], seconds: float) -> Recorder:
+    """Race the baseline and others, then `late` in the seconds that are left after the races."""
+    session = SimulatedSession({BASELINE: 0.0, **others, "late": 0.1})
+    recorder = new_recorder([*others, "late"])
     *first, late = [(each, 0) for each in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(first)))
     sessions.exhaust(races_of(session, recorder))
     sessions.exhaust(recorder.record_each(session.start([late])))
     progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    soon = replace(progress, races_end=0.0, end=progress.clock() + 1.0)
-    races = racing.race_shapes(soon, has_answer=lambda _: True)
+    ending = replace(progress, races_end=0.0, end=progress.clock() + seconds)
+    races = racing.race_shapes(ending, has_answer=lambda _: True)
     sessions.exhaust(recorder.record_each(races))
-    expected = {BASELINE, recorder.state.plan.duplicate, "leads", "late"}
-    joined = recorder.state.last_groups
-    assert [set(joined[shape]) for shape in TWO_SIZES.shapes] == [expected, expected]
-    visits = recorder.state.processes["late"][-1].visits
+    return recorder
+
+
+def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
+    state = race_late_arm({"compiled": 0.1}, 0.0).state
+    assert not state.processes["late"][-1].visits
+    assert {end.cause for end in state.closed.values()} == {"out-of-time"}
+
+
+def test_arms_that_join_late_race_against_the_leaders_at_every_shape() -> None:
+    state = race_late_arm({"lost": 0.5, "leads": -0.5}, 1.0).state
+    expected = {BASELINE, state.plan.duplicate, "leads", "late"}
+    assert [set(state.last_groups[shape]) for shape in TWO_SIZES.shapes] == [expected, expected]
+    visits = state.processes["late"][-1].visits
     assert {visit.shape for visit in visits} == {*TWO_SIZES.shapes}
 
 
