@@ -76,6 +76,11 @@ def counts_in_its_class(net, x):
     return net.a(x) * Net.calls
 
 
+def returns_its_count(net, x):
+    Net.calls += 1
+    return net.a(x), Net.calls
+
+
 def remembers(net, x):
     net.seen.append(net.a(x))
     return sum(net.seen)

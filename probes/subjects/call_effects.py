@@ -38,9 +38,8 @@ def find_random_outputs(
 
     Random are the elements that differ in each pair of calls, if all others never differ, else the
     whole output. Raise `ModelError` if a later call differs because one changed an input or a
-    state: the calls of a race use the same tensors and the same module again and again, and
-    exporters drop the changes of states. `make_tensors` has a function for each input set, and
-    `call` returns copies. Attributes and buffers are as before in the end.
+    state: a race calls the same module with the same tensors again and again, and exporters drop
+    such changes. `make_tensors` has a function for each input set, and `call` returns copies.
     """
     for cached in State(module, reads_tensors=False).caches:
         cached.cache_clear()
@@ -58,7 +57,7 @@ def find_random_outputs(
         tensors = make_tensors[0]()
         first = call_seeded(tensors)
         inputs = _changed_inputs(tensors, make_tensors[0]())
-        if inputs and _differing(first, call_seeded(tensors)):
+        if inputs and _has_other_tensors(first, call_seeded(tensors)):
             reason = "the model changes its inputs in place, so a second call with them differs"
             raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
         settled, start = State(module), perf_counter()
@@ -74,14 +73,15 @@ def find_random_outputs(
         cached.cache_clear()
     with restored(module):
         fresh = call_seeded(make_tensors[-1]())
-    is_same = not (_differing(first, again) or _differing(outputs[-1], fresh))
+    is_same = not (_has_other_tensors(first, again) or _has_other_tensors(outputs[-1], fresh))
     if not is_same and changed:
         is_lasting = bool(before.changed(State(module)))
         with restored(module):
-            if is_lasting or not _differing(first, call_seeded(make_tensors[0]())):
+            if is_lasting or not _has_other_tensors(first, call_seeded(make_tensors[0]())):
                 raise _state_error(changed)
     if is_same and not draws:
-        return Findings(changed_states=tuple(changes), outputs=outputs)
+        counts = dict.fromkeys(_differing(first, again))  # such as the number of calls so far
+        return Findings(counts, changed_states=tuple(changes), outputs=outputs)
     with restored(module):
         pairs = list(_call_in_pairs(call, make_tensors))
     differing = [_differing(*pair, is_exact=is_same) for pair in pairs]
@@ -106,7 +106,7 @@ def _repeat(
     """
     for number in range(LATER_CALLS if changed else 1):
         is_late = perf_counter() - start > LATER_SECONDS
-        if _differing(first, again) or (is_late and (number or not changed)):
+        if _has_other_tensors(first, again) or (is_late and (number or not changed)):
             break
         again = call_again()
     return again
@@ -216,6 +216,12 @@ def _differing(one: list[Any], other: list[Any], *, is_exact: bool = True) -> se
         for index, (ones, others) in enumerate(zip(one, other, strict=True))
         if not arrays.is_same(ones, others) and (is_exact or not _is_noise(ones, others))
     }
+
+
+def _has_other_tensors(one: list[Any], other: list[Any]) -> bool:
+    return len(one) != len(other) or any(
+        isinstance(one[index], np.ndarray) for index in _differing(one, other)
+    )
 
 
 def _is_noise(one: Any, other: Any) -> bool:
