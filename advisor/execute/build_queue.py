@@ -23,6 +23,8 @@ from advisor.probing.side_by_side import NextBuild
 from advisor.probing.worker_failures import skipped_by_user
 from probes.outcome import Failure
 
+#: A build that takes this many times its expected seconds may hang.
+OVERDUE = 2.5
 #: What a user can do about an arm that is not built because it cannot lead.
 ALL_ARMS = "measure all with --all-arms"
 
@@ -92,13 +94,18 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
 
     An arm waits for one of its workflow that promises as much; if it is not known to gain, for any
     that is. An arm whose worker runs does not wait for one that the model calls for: that one still
-    has to import. A build that takes no longer than an import waits for nothing if it may gain.
+    has to import. A build that takes no longer than an import waits for nothing if it may gain. No
+    arm waits for one whose build takes far longer than expected: it may hang.
     """
     needed = controls(progress.state)
     if not skips_losing_arms(progress.question) or planned.id in needed:
         return False
     promise, seconds = _promise(planned), planned.expected_build_seconds
-    rivals = [each for each in ahead if each.id not in needed and _promise(each) > 0]
+    rivals = [
+        each
+        for each in ahead
+        if each.id not in needed and _promise(each) > 0 and not _is_overdue(each, progress.state)
+    ]
     if promise > 0:
         is_running = progress.session.is_running(planned.id)
         is_quick = seconds is not None and seconds <= IMPORT_SECONDS
@@ -110,6 +117,11 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
             and (_promise(each) >= promise if is_running else _rank(each) >= _rank(planned))
         ]
     return bool(rivals)
+
+
+def _is_overdue(planned: Arm, state: RunState) -> bool:
+    since, seconds = state.last_process(planned.id).building_since, planned.expected_build_seconds
+    return since is not None and seconds is not None and state.at - since > OVERDUE * seconds
 
 
 def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:

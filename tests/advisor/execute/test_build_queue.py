@@ -21,7 +21,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
-from advisor.domain.run_state import Header
+from advisor.domain.run_state import Header, ProcessState
 from advisor.execute import build_limits, build_queue, building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
 from probes.shape import Shape
@@ -168,6 +168,18 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         assert [chosen(queue, 0) for _ in range(2)] == ["compile/slow", None]
 
 
+@pytest.mark.parametrize(("at", "second"), [(40.0, None), (60.0, "unknown")])
+def test_no_arm_waits_for_a_build_that_may_hang(at: float, second: str | None) -> None:
+    budget = replace(builders.question().budget, skips_losing_arms=True)
+    arms = [expecting("hangs", 20.0, possible_gain=2.0), expecting("unknown", None)]
+    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget)
+    assert chosen(queue, 0) == "hangs"
+    recorder = queue.progress.recorder
+    hanging = ProcessState(building_since=1.0)
+    recorder.state = replace(recorder.state, processes={"hangs": (hanging,)}, at=at)
+    assert chosen(queue, 1) == second
+
+
 @pytest.mark.parametrize(
     ("called_for", "running", "second"),
     [
@@ -179,7 +191,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
 def test_an_arm_that_the_model_calls_for_precedes_its_siblings(
     called_for: str | None, running: set[str], second: str | None
 ) -> None:
-    """One that has imported before the model was opened is built beside it."""
+    """An arm whose worker has already imported the stack is built at the same time."""
     arms = [
         expecting("compile", 20.0, possible_gain=2.0),
         replace(expecting("compile/images", 30.0), possible_gain=1.5, called_for=called_for),
