@@ -14,11 +14,19 @@ from advisor.decide.recommend import recommend
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_unmeasured
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem, UnmeasuredArm
-from advisor.domain.measurement import CallSeconds, Cell, Interval, Throughput
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallSeconds,
+    Cell,
+    Interval,
+    MemoryBytes,
+    Throughput,
+)
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header
 from advisor.report.headline import HeadlinePart, write_headline
+from probes.checks import Accuracy
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -170,6 +178,18 @@ def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> Answer:
     made = run_answer(**changes)
     interval = Interval(value=value, low=value / spread, high=value * spread)
     return with_cells(made, "compiled", speedup=interval)
+
+
+def with_costs(answer: Answer) -> Answer:
+    """Return the run with a long build, little memory and close outputs of `compiled`."""
+    close = builders.checked(accuracy_class="close", accuracy=Accuracy(relative_error=2e-3))
+    return with_measurement(
+        answer,
+        "compiled",
+        build_seconds=BuildSeconds(cold=80.0, warm=None),
+        memory_bytes=MemoryBytes(peak=3 << 20, source="process"),
+        correctness=(close,),
+    )
 
 
 def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) -> Answer:

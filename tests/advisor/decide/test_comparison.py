@@ -15,6 +15,7 @@ from built_answers import (
     served_run,
     timed_cell,
     with_cells,
+    with_costs,
     with_measurement,
     with_results,
     with_speedup,
@@ -25,10 +26,9 @@ from advisor.decide.intervals import t_quantile
 from advisor.decide.run_differences import find_differences
 from advisor.decide.speed_ratios import variance_of_speedup
 from advisor.domain.answer import Answer, Status
-from advisor.domain.measurement import BuildSeconds, Interval, MemoryBytes, UndisturbedSpeedup
+from advisor.domain.measurement import Interval, UndisturbedSpeedup
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
-from probes.checks import Accuracy
 
 #: Id of the second run.
 LATER = "20991231-000000-0000"
@@ -95,14 +95,7 @@ def test_a_slower_machine_is_drift_and_no_regression() -> None:
 
 def test_build_memory_and_outputs_are_compared() -> None:
     before = with_speedup(2.0)
-    costs = {
-        "build_seconds": BuildSeconds(cold=80.0, warm=None),
-        "memory_bytes": MemoryBytes(peak=3 << 20, source="process"),
-        "correctness": (
-            builders.checked(accuracy_class="close", accuracy=Accuracy(relative_error=2e-3)),
-        ),
-    }
-    found = compare_two(before, with_measurement(before, "compiled", **costs), 0.05)
+    found = compare_two(before, with_costs(before), 0.05)
     eager, compiled = found.costs
     assert (eager.arm, compiled.arm) == (builders.BASELINE, "compiled")
     assert eager.build_seconds[0] == eager.build_seconds[1]

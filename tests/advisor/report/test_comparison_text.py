@@ -5,20 +5,11 @@ from __future__ import annotations
 import builders
 import pytest
 from builders import NOISE, replace
-from built_answers import (
-    run_answer,
-    served_run,
-    timed_cell,
-    with_cells,
-    with_measurement,
-    with_speedup,
-)
+from built_answers import run_answer, served_run, timed_cell, with_cells, with_costs, with_speedup
 
 from advisor.decide.comparison import Comparison, compare_answers
 from advisor.domain.answer import Answer
-from advisor.domain.measurement import BuildSeconds, MemoryBytes
 from advisor.report import comparison_text
-from probes.checks import Accuracy
 
 
 def compare_two(
@@ -64,14 +55,7 @@ def test_the_conclusion_names_threshold_drift_and_what_makes_runs_incomparable()
 
 def test_costs_are_written_and_narrow_tables_leave_out_columns() -> None:
     before = with_speedup(2.0)
-    costs = {
-        "build_seconds": BuildSeconds(cold=80.0, warm=None),
-        "memory_bytes": MemoryBytes(peak=3 << 20, source="process"),
-        "correctness": (
-            builders.checked(accuracy_class="close", accuracy=Accuracy(relative_error=2e-3)),
-        ),
-    }
-    compared = compare_two(before, with_measurement(before, "compiled", **costs))
+    compared = compare_two(before, with_costs(before))
     lines = comparison_text.conclusion_lines(compared[0])
     assert any("compiled" in line and "close" in line for line in lines)
     text = comparison_text.render(*compared)
