@@ -147,7 +147,7 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
     refuse_pointer(pathlib.Path(text))
     name = str(pathlib.Path(text).absolute())
     if text.endswith(".onnx"):
-        return OnnxModel(name=name, batch_size=model_files.fixed_batch_size(name))
+        return OnnxModel(name=name)
     if text.endswith(".pt2"):
         return ExportedModel(name=name)
     if text.endswith(".py"):

@@ -1,145 +1,19 @@
-"""Read from the files of a model, without any stack: a batch size, the weights, its functions."""
+"""Read from the files of a model, without any stack: the number of weights, its functions."""
 
 from __future__ import annotations
 
 import ast
 import math
-import mmap
 import pathlib
-import zipfile
-import zlib
-from collections.abc import Container, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Container, Mapping
+from typing import Any
 
 import msgspec
 
 from advisor.domain.errors import OptionFileError, choose_among
-from advisor.domain.question import LARGEST_BATCH
 
-#: Where `torch.export.save` writes the graph.
-PROGRAM_FILE = "models/model.json"
-#: Fields of the messages of ONNX; source: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
-MODEL_GRAPH, GRAPH_INITIALIZER, GRAPH_INPUT, INITIALIZER_NAME = 7, 5, 11, 8
-INPUT_NAME, DIMENSION_VALUE = 1, 1
-#: From an input to its dimensions: type, tensor type, shape, dimension.
-INPUT_DIMENSIONS = (2, 1, 2, 1)
-#: Bytes of a field, by wire type; source: https://protobuf.dev/programming-guides/encoding.
-FIXED_LENGTHS = {1: 8, 5: 4}
-VARINT, DELIMITED = 0, 2
-MOST_VARINT_BYTES = 10
-#: A larger graph is left to the worker: a small file may unpack to any size.
-LARGEST_GRAPH_BYTES = 64 << 20
 #: What reading raises for a file that is damaged or of another kind.
-READING_ERRORS = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    EOFError,
-    RuntimeError,
-    zlib.error,
-    zipfile.BadZipFile,
-)
-
-
-class MessageField(NamedTuple):
-    """A field of an encoded message: its number, its whole number, and where its bytes are."""
-
-    number: int
-    value: int
-    start: int
-    end: int
-
-
-def fixed_batch_size(file: str, *, of_examples: bool = False) -> int | None:
-    """Return the only batch size of a model file; None if it takes others or cannot be read.
-
-    With `of_examples` a program that takes others has that of the inputs it was exported with.
-    """
-    path = pathlib.Path(file)
-    try:
-        first = {
-            *(
-                read_onnx_dimensions(path)
-                if file.endswith(".onnx")
-                else read_exported_dimensions(path, of_examples=of_examples)
-            )
-        }
-    except READING_ERRORS:
-        return None  # the worker that opens the model reports it
-    size = first.pop() if len(first) == 1 else None
-    return size if isinstance(size, int) and 1 <= size <= LARGEST_BATCH else None
-
-
-def read_exported_dimensions(file: pathlib.Path, *, of_examples: bool = False) -> list[int | None]:
-    """Return the first dimension of each input of an exported program; None for a free one."""
-    with zipfile.ZipFile(file) as archive:
-        name = next((each for each in archive.namelist() if each.endswith(PROGRAM_FILE)), "")
-        if archive.getinfo(name).file_size > LARGEST_GRAPH_BYTES:
-            return []
-        module = msgspec.json.decode(archive.read(name))["graph_module"]
-    sizes = {key: each["sizes"] for key, each in module["graph"]["tensor_values"].items()}
-    given = [
-        spec["user_input"] for spec in module["signature"]["input_specs"] if "user_input" in spec
-    ]
-    names = [each["arg"]["as_tensor"]["name"] for each in given if "as_tensor" in each["arg"]]
-    first = [sizes[name][0] for name in names if sizes[name]]
-    if of_examples:
-        first = [each["as_expr"]["hint"] if "as_expr" in each else each for each in first]
-    return [each.get("as_int") for each in first]
-
-
-def read_onnx_dimensions(file: pathlib.Path) -> list[int | None]:
-    """Return the first dimension of each input of an ONNX file; None for a free one."""
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        (graph,) = _find(data, MessageField(0, 0, 0, len(data)), MODEL_GRAPH)
-        names = _find(data, graph, GRAPH_INITIALIZER, INITIALIZER_NAME)
-        weights = {data[each.start : each.end] for each in names}
-        first = []
-        for declared in _find(data, graph, GRAPH_INPUT):
-            names = _find(data, declared, INPUT_NAME)
-            dimensions = _find(data, declared, *INPUT_DIMENSIONS)
-            if dimensions and not any(data[each.start : each.end] in weights for each in names):
-                sizes = [each.value for each in _find(data, dimensions[0], DIMENSION_VALUE)]
-                first.append(sizes[0] if sizes else None)
-        return first
-
-
-def _find(data: mmap.mmap, message: MessageField, *numbers: int) -> list[MessageField]:
-    """Return the fields that these numbers of nested fields lead to."""
-    found = [message]
-    for number in numbers:
-        found = [field for each in found for field in _fields(data, each) if field.number == number]
-    return found
-
-
-def _fields(data: mmap.mmap, message: MessageField) -> Iterator[MessageField]:
-    """Yield the fields of a message; raise `ValueError` for bytes that are none."""
-    position = message.start
-    while position < message.end:
-        key, position = _varint(data, position)
-        value, wire_type = 0, key & 7
-        if wire_type in {VARINT, DELIMITED}:
-            value, position = _varint(data, position)
-        end = position + (value if wire_type == DELIMITED else FIXED_LENGTHS.get(wire_type, 0))
-        if end > message.end or wire_type not in {VARINT, DELIMITED, *FIXED_LENGTHS}:
-            raise ValueError(f"no field of a message at byte {position}")
-        yield MessageField(key >> 3, value, position, end)
-        position = end
-
-
-def _varint(data: mmap.mmap, position: int) -> tuple[int, int]:
-    """Return a number of variable length and the position after it."""
-    number = 0
-    for place in range(MOST_VARINT_BYTES):
-        byte = data[position + place]
-        number |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:  # noqa: PLR2004 - the last byte of a number has no highest bit
-            return number, position + place + 1
-    raise ValueError(f"no number at byte {position}")
-
-
+READING_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 #: A safetensors file begins with the length of its header, which the format limits.
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000

@@ -13,7 +13,6 @@ import msgspec
 
 from advisor.ask.devices import choose_further_gpus, choose_gpu
 from advisor.ask.model import family_name, parse_model
-from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.option_values import (
     choose_priorities,
     choose_weight_formats,
@@ -159,14 +158,11 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
 def default_batch_sizes(model: Model, models: Models, *, on_gpu: bool) -> tuple[int, ...]:
     """Return the batch sizes that are measured if none are asked for.
 
-    A file has its only batch size, or that of the inputs with which it was exported. Other models
-    with inputs of their own have 1 unless `advisor.probing.examples` finds theirs.
+    Models with inputs of their own have 1 unless `advisor.probing.examples` finds theirs.
     """
     if model.name == models.demo_gpu.name:
         return models.demo_gpu_batch_sizes
-    if isinstance(model, (ExportedModel, OnnxModel)):
-        return (fixed_batch_size(model.name, of_examples=True) or 1,)
-    if isinstance(model, FactoryModel):
+    if isinstance(model, (FactoryModel, ExportedModel, OnnxModel)):
         return (1,)
     is_small = model.name in {models.demo.name, *models.demo_language_models}
     return models.batch_sizes if on_gpu and not is_small else models.cpu_batch_sizes

@@ -11,7 +11,6 @@ import msgspec
 from advisor.ask import planning
 from advisor.ask.context import Context
 from advisor.ask.devices import CPU, VISIBLE_DEVICES, matches_name
-from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.run_options import RunOptions, command_of
@@ -21,7 +20,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import GpuNotAttachedError, RunFileError, UnknownGpuError, UserError
 from advisor.domain.machine import Machine
-from advisor.domain.model import ExportedModel, OnnxModel
+from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, Question
 from advisor.domain.recommendation import Trust
@@ -34,7 +33,7 @@ from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported
 from advisor.execute.remaining import with_expected_builds
 from advisor.probing import detection, env_registry
-from advisor.probing.examples import rows_of_examples
+from advisor.probing.examples import find_own_batch
 from advisor.probing.supervisor import require_sandbox
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -59,17 +58,31 @@ def propose(run_options: RunOptions, context: Context, detected: Machine | None 
     if run_options.sandbox:
         require_sandbox()
     question = resolve(run_options, here, catalogue, context.environment.get(VISIBLE_DEVICES))
-    model = question.model
-    is_fixed = isinstance(model, (ExportedModel, OnnxModel)) and fixed_batch_size(model.name)
-    rows = None
-    if not (run_options.batch_sizes or is_fixed):
-        rows = rows_of_examples(question, context.probes, context.environment)
-        sizes = (rows,) if rows else question.batch_sizes
-        question = msgspec.structs.replace(question, batch_sizes=sizes)
+    question, rows = with_own_batch(question, run_options, context)
     catalogue = catalogue.for_question(question)
     if question.serves:
         servers.find_interpreter(catalogue, here)
     return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue), rows)
+
+
+def with_own_batch(
+    question: Question, run_options: RunOptions, context: Context
+) -> tuple[Question, int | None]:
+    """Return the question with the batch size of the model's own inputs if none was asked for.
+
+    Also return that size if the inputs are examples, so that the model may take others. An ONNX
+    file states whether it does.
+    """
+    model, is_asked = question.model, bool(run_options.batch_sizes)
+    is_needed = not is_asked or isinstance(model, OnnxModel)
+    own = is_needed and find_own_batch(question, context.probes, context.environment)
+    if not own:
+        return question, None
+    if own.is_fixed and isinstance(model, OnnxModel):
+        model = msgspec.structs.replace(model, batch_size=own.size)
+    sizes = question.batch_sizes if is_asked else (own.size,)
+    found = msgspec.structs.replace(question, model=model, batch_sizes=sizes)
+    return found, None if own.is_fixed or is_asked else own.size
 
 
 def detect_machine(
@@ -172,6 +185,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
     question = resolve(
         msgspec.structs.replace(run_options, gpu=CPU, gpus_per_model=1), here, catalogue
     )
+    question, _ = with_own_batch(question, run_options, context)
     found = find_run(run_options, question, context)
     if found is None:
         return None

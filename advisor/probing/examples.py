@@ -1,4 +1,4 @@
-"""Find the batch size of the inputs that the user gives with a model."""
+"""Find the batch size of the inputs that a model comes with, in the interpreter of its workers."""
 
 from __future__ import annotations
 
@@ -8,41 +8,51 @@ import pathlib
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from advisor.domain.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
-from advisor.domain.model import FactoryModel
+from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel
 from advisor.domain.question import LARGEST_BATCH, Question
 from advisor.probing.env_variables import OFFLINE_VARIABLES
 from advisor.probing.processes import kill_process_tree
 from advisor.store.files import open_regular
 from probes.protocol import MARK_VARIABLE
 
-#: Runs in the interpreter of the workers.
+#: The modules of `probes.subjects` that count the rows of a kind of model.
+MODULES = {FactoryModel: "factory", ExportedModel: "exported", OnnxModel: "onnx_inputs"}
 SCRIPT = f"""{WITHOUT_CURRENT_DIRECTORY}
-import os, pathlib, runpy
-worker, name, given, confined, folder = sys.argv[1:]
+import importlib, os, pathlib, runpy
+worker, module, name, given, confined, folder = sys.argv[1:]
 runpy.run_path(worker)["register_package"]()
 if confined:
     from probes import sandbox
     sandbox.enter([pathlib.Path(folder)], pathlib.Path(folder, "tmp"))
-from probes.subjects import factory
-pathlib.Path(folder, "rows").write_text(str(factory.count_rows(name, given)))
+rows, is_fixed = importlib.import_module(f"probes.subjects.{{module}}").count_rows(name, given)
+pathlib.Path(folder, "rows").write_text(f"{{rows}} {{is_fixed:d}}")
 os._exit(0)
 """
 #: A model whose inputs take longer is measured at batch size 1.
 MOST_SECONDS = 60.0
-LONGEST_NUMBER = 8
+LONGEST_ANSWER = 16
 
 
-def rows_of_examples(
+class OwnBatch(NamedTuple):
+    """The batch size of a model's own inputs, and whether it takes no other."""
+
+    size: int
+    is_fixed: bool
+
+
+def find_own_batch(
     question: Question, probes: pathlib.Path, environment: Mapping[str, str]
-) -> int | None:
-    """Return the batch size of the model's own inputs; None if it has none that can be opened."""
-    model, given = question.model, getattr(question.model, "inputs", "")
-    if not (given or isinstance(model, FactoryModel)):
+) -> OwnBatch | None:
+    """Return None for a model without inputs of its own, and where these cannot be opened."""
+    model = question.model
+    if not isinstance(model, (FactoryModel, ExportedModel, OnnxModel)):
         return None
     worker, confined = str(probes / "runtime/worker.py"), "sandbox" if question.sandbox else ""
-    command = (question.python, "-c", SCRIPT, worker, model.name, given, confined)
+    module, given = MODULES[type(model)], model.inputs
+    command = (question.python, "-c", SCRIPT, worker, module, model.name, given, confined)
     variables = without_current_directory(environment)
     variables |= OFFLINE_VARIABLES if question.offline else {}
     files = {name.rpartition(":")[0] or name for name in (model.name, given)}
@@ -53,8 +63,8 @@ def rows_of_examples(
 @functools.lru_cache(maxsize=8)  # the screens make the plan of the same answers again
 def _run_script(
     command: tuple[str, ...], variables: tuple[tuple[str, str], ...], _times: tuple[int, ...]
-) -> int | None:
-    """Return the number that the script writes, for files of these times of change."""
+) -> OwnBatch | None:
+    """Return what the script writes, for files of these times of change."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             subprocess.run(  # noqa: S603 - an argument list, no shell
@@ -68,9 +78,9 @@ def _run_script(
             )
             file, _ = open_regular(pathlib.Path(folder, "rows"))
             with file:
-                rows = int(file.read(LONGEST_NUMBER))
+                size, is_fixed = map(int, file.read(LONGEST_ANSWER).split())
         except (OSError, subprocess.SubprocessError, ValueError):
             return None  # the worker that opens the model reports it
         finally:
             kill_process_tree(pathlib.Path(folder))
-    return rows if 1 <= rows <= LARGEST_BATCH else None
+    return OwnBatch(size, bool(is_fixed)) if 1 <= size <= LARGEST_BATCH else None

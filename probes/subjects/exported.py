@@ -12,7 +12,7 @@ from torch.export.graph_signature import InputKind
 from probes.adapter import ModelError
 from probes.protocol import Request
 from probes.subjects.call_inputs import flatten
-from probes.subjects.factory import arguments_like, keyword_names, read_given
+from probes.subjects.factory import arguments_like, keyword_names, read_given, shared_rows
 from probes.subjects.loaded_model import LoadedModel
 
 #: Export states this lower bound for dimensions without one, because it compiles for more than one
@@ -48,6 +48,16 @@ def create(request: Request) -> LoadedModel:
         shares_weights=False,
         names=keyword_names(tuple(arguments), dict(keywords)),
     )
+
+
+def count_rows(file: str, given: str) -> tuple[int, bool]:
+    """Return the only batch size of a program and True, or the rows of its inputs and False."""
+    program = torch.export.load(file)
+    low, high = batch_range(program)
+    if low == high:
+        return low, True
+    arguments, keywords = read_given(given) if given else program.example_inputs or ((), {})
+    return shared_rows(tuple(arguments), dict(keywords)), False
 
 
 def refuse_other_sizes(

@@ -62,10 +62,15 @@ def create(request: Request) -> LoadedModel:
     )
 
 
-def count_rows(target: str, given: str) -> int:
-    """Return the first dimension that the example inputs share; 0 if they share none."""
+def count_rows(target: str, given: str) -> tuple[int, bool]:
+    """Return the rows of the example inputs, and that the model may take others."""
     inputs = read_given(given) if given else check_returned(call_factory(target), target)[1:]
-    _, examples = flatten(torch.nn.Module(), *inputs)
+    return shared_rows(*inputs), False
+
+
+def shared_rows(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int:
+    """Return the first dimension that the tensors of inputs share; 0 if they share none."""
+    _, examples = flatten(torch.nn.Module(), arguments, keywords)
     first = {len(example) for example in examples if example.dim()}
     return first.pop() if len(first) == 1 else 0
 

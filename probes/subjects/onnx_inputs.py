@@ -56,6 +56,20 @@ TYPES, TOKEN_TYPES = re.compile("token_?type|segment"), 2
 LENGTHS = re.compile("length|(^|_)lens?($|_)")
 
 
+def count_rows(file: str, given: str) -> tuple[int, bool]:
+    """Return the only batch size of a file and True, or the rows of the given inputs and False."""
+    graph = onnx.load(file, load_external_data=False).graph
+    weights = {weight.name for weight in graph.initializer}
+    shapes = [each.type.tensor_type.shape for each in graph.input if each.name not in weights]
+    first = {shape.dim[0].dim_value for shape in shapes if shape.dim}
+    size = first.pop() if len(first) == 1 else 0  # a free dimension has the value 0
+    if size or not given:
+        return size, bool(size)
+    from probes.subjects import factory  # noqa: PLC0415 - imports torch, which files do not need
+
+    return factory.shared_rows(*factory.read_given(given)), False
+
+
 class GraphFacts:
     """What the nodes of a graph tell about its inputs."""
 

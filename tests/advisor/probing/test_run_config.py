@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+from typing import Any
 
 import builders
 import numpy as np
+import onnx_texts
 import pytest
 import sessions
 
 from advisor.ask import catalogue_files
-from advisor.domain.model import FactoryModel, Model, OnnxModel
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
 from advisor.probing.env_variables import worker_environment
-from advisor.probing.examples import rows_of_examples
+from advisor.probing.examples import OwnBatch, find_own_batch
 from advisor.probing.run_config import RunConfig
 
 
@@ -71,9 +73,9 @@ def build():
 """
 
 
-def rows_of(model: Model, *, sandbox: bool = False) -> int | None:
+def own_batch(model: Model, *, sandbox: bool = False) -> OwnBatch | None:
     question = builders.question(model=model, sandbox=sandbox, python=sys.executable)
-    return rows_of_examples(question, catalogue_files.probes_directory(), os.environ)
+    return find_own_batch(question, catalogue_files.probes_directory(), os.environ)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +92,51 @@ def test_the_batch_size_is_the_first_dimension_that_all_inputs_share(
 ) -> None:
     file = tmp_path / "net.py"
     file.write_text(MODEL.format(inputs=inputs))
-    assert rows_of(FactoryModel(name=f"{file}:build"), sandbox=sandbox) == rows
+    found = own_batch(FactoryModel(name=f"{file}:build"), sandbox=sandbox)
+    assert found == (rows and (rows, False))
 
 
-def test_inputs_in_a_file_come_before_those_of_the_model(tmp_path: pathlib.Path) -> None:
-    given = tmp_path / "inputs.npz"
-    np.savez(given, x=np.ones((6, 8)))
-    assert rows_of(OnnxModel(name="/gone.onnx", inputs=str(given))) == 6
+@pytest.mark.parametrize(
+    ("inputs", "given", "expected"),
+    [
+        ([3], 6, (3, True)),
+        ([3, 3], None, (3, True)),
+        ([3, 4], None, None),
+        (["N"], 6, (6, False)),
+        (["N"], None, None),
+        ([1 << 20], None, None),
+    ],
+)
+def test_the_fixed_size_of_an_onnx_file_comes_before_the_rows_of_given_inputs(
+    inputs: list[int | str],
+    given: int | None,
+    expected: tuple[int, bool] | None,
+    tmp_path: pathlib.Path,
+) -> None:
+    declared = ", ".join(f"float[{size}, 4] x{place}" for place, size in enumerate(inputs))
+    graph = f"g ({declared}, float[7] w) => (float[N, 4] y) {{ y = Identity(x0) }}"
+    weight: Any = np.ones(7, dtype=np.float32)
+    file = onnx_texts.write_onnx(tmp_path / "model.onnx", graph, w=weight)
+    if given:
+        np.savez(tmp_path / "inputs.npz", x0=np.ones((given, 4)))
+    place = str(tmp_path / "inputs.npz") if given else ""
+    assert own_batch(OnnxModel(name=str(file), inputs=place)) == expected
 
 
-def test_a_file_without_inputs_has_no_batch_size() -> None:
-    assert rows_of(OnnxModel(name="/gone.onnx")) is None
+@pytest.mark.stack
+@pytest.mark.parametrize("is_free", [False, True])
+def test_a_program_has_its_only_batch_size_or_that_of_its_examples(
+    is_free: bool, tmp_path: pathlib.Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    shapes = ({0: torch.export.Dim.AUTO},) if is_free else None
+    module, inputs = torch.nn.Linear(4, 4), (torch.zeros(3, 4),)
+    program = torch.export.export(module, inputs, dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "model.pt2")
+    assert own_batch(ExportedModel(name=str(tmp_path / "model.pt2"))) == (3, not is_free)
+
+
+@pytest.mark.parametrize("name", ["/gone.onnx", "/gone.pt2"])
+def test_a_file_that_cannot_be_opened_has_no_batch_size(name: str) -> None:
+    kind = OnnxModel if name.endswith(".onnx") else ExportedModel
+    assert own_batch(kind(name=name)) is None
