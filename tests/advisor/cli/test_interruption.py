@@ -6,7 +6,6 @@ import json
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -124,26 +123,7 @@ def test_without_an_answer_the_message_has_the_command_that_resumes_the_run(
     assert ended.stderr == f"p3-advisor: stopped{kept.replace('RUN', recorded.name)}\n"
 
 
-def run(script: str) -> subprocess.CompletedProcess[str]:
-    return run_command([sys.executable, "-c", PREAMBLE + script])
-
-
-@pytest.mark.parametrize("dropping", [IN_A_FINALIZER, IN_A_LOOKUP], ids=["finalizer", "lookup"])
-def test_a_dropped_interruption_is_raised_again(dropping: str) -> None:
-    script = """
-with Interruptions():
-    try:
-        drop()
-        print("dropped")
-        time.sleep(60)
-    except InterruptedRunError as problem:
-        print("arrived", problem.number)
-"""
-    assert run(dropping + script).stdout == f"dropped\narrived {signal.SIGTERM.value}\n"
-
-
-def test_a_propagating_interruption_is_not_disturbed_by_later_signals() -> None:
-    script = """
+FINALLY = """
 try:
     with Interruptions():
         try:
@@ -155,11 +135,7 @@ try:
 except InterruptedRunError:
     print("arrived")
 """
-    assert run(script).stdout == "cleaned up\narrived\n"
-
-
-def test_nothing_is_raised_after_the_block() -> None:
-    script = """
+AFTERWARDS = """
 try:
     with Interruptions():
         send_signal()
@@ -168,12 +144,8 @@ except InterruptedRunError:
 time.sleep(4 * RETRY_SECONDS)
 print("over")
 """
-    left = run(script)
-    assert (left.stdout, left.stderr, left.returncode) == ("over\n", "", 0)
-
-
-def test_an_initially_ignored_signal_stays_ignored() -> None:
-    script = """
+IGNORED = """
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with Interruptions():
     os.kill(os.getpid(), signal.SIGHUP)
     print("went on", flush=True)
@@ -182,8 +154,31 @@ with Interruptions():
     except InterruptedRunError as problem:
         print("arrived", problem.number)
 """
-    ignoring = "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-    assert run(ignoring + script).stdout == f"went on\narrived {signal.SIGTERM.value}\n"
+DROPPED = """
+with Interruptions():
+    try:
+        drop()
+        print("dropped")
+        time.sleep(60)
+    except InterruptedRunError as problem:
+        print("arrived", problem.number)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "printed"),
+    [
+        pytest.param(
+            IN_A_FINALIZER + DROPPED, "dropped\narrived 15\n", id="dropped by a finalizer"
+        ),
+        pytest.param(IN_A_LOOKUP + DROPPED, "dropped\narrived 15\n", id="dropped in a lookup"),
+        pytest.param(FINALLY, "cleaned up\narrived\n", id="not disturbed by later signals"),
+        pytest.param(AFTERWARDS, "over\n", id="not raised after the block"),
+        pytest.param(IGNORED, "went on\narrived 15\n", id="a signal that is ignored stays so"),
+    ],
+)
+def test_an_interruption_arrives_once_and_also_if_it_was_dropped(script: str, printed: str) -> None:
+    assert run_command([sys.executable, "-c", PREAMBLE + script]).stdout == printed
 
 
 def test_resume_names_the_run_that_it_takes_and_others_that_measure(
