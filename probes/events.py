@@ -254,10 +254,6 @@ class Visited(Event):
     #: Seconds of a call in a row of calls without waiting in between; None where a call has ended
     #: when it returns.
     streamed_seconds: Duration | None
-    #: Readings of the worker's clock before the first call and after the last one, in seconds from
-    #: an arbitrary origin.
-    began: float
-    ended: float
     #: How many times as long a fixed piece of host work took next to these calls, typically, as it
     #: ever did in the worker; None without a GPU.
     host_slowdown: Amount | None = None

@@ -29,7 +29,7 @@ FailureStatus = Literal[
     "model-failed",
     # The stack raised an error, while building or in a later phase.
     "build-failed",
-    # The outputs are wrong, or the clock is, so the times do not count.
+    # The outputs are wrong, so the times do not count.
     "incorrect",
     # The same input gave outputs that differ by more than rounding accounts for.
     "nondeterministic",

@@ -135,7 +135,6 @@ def time_visit(
                 timer.call(next(inputs))
             timer.synchronise()
             streamed_seconds = (clock() - start) * NANOSECONDS / count
-        ended = clock()
     fast = [number for number, each in enumerate(slowdowns) if each <= FAST_SLOWDOWN]
     if len(fast) >= min(MIN_CALLS, size.calls):
         durations = [durations[number] for number in fast]
@@ -146,8 +145,6 @@ def time_visit(
         seconds=tuple(count * NANOSECONDS for count in durations),
         warmup_seconds=tuple(leads),
         streamed_seconds=streamed_seconds,
-        began=began * NANOSECONDS,
-        ended=ended * NANOSECONDS,
         host_slowdown=statistics.median(slowdowns) if host is not None else None,
     )
 

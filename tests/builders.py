@@ -255,8 +255,6 @@ def visits(
             seconds=(each, each, each),
             warmup_seconds=(each,),
             streamed_seconds=None,
-            began=0.0,
-            ended=4 * each,
         )
         for number, each in enumerate(seconds, start=first_round)
     )

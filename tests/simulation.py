@@ -186,8 +186,6 @@ class SimulatedSession:
             seconds=tuple(self.machine.call(level) for _ in range(5)),
             warmup_seconds=(first_call,),
             streamed_seconds=None,
-            began=0.0,
-            ended=0.0,
         )
         self._last_visit[arm] = visit
         yield WorkerReported(arm=arm, process=process, worker_event=visit)

@@ -35,8 +35,6 @@ VISIT = {
     "seconds": [1],
     "warmup_seconds": [],
     "streamed_seconds": None,
-    "began": 0,
-    "ended": 1,
 }
 #: Functions with which a script sends the messages of a worker.
 PRELUDE = """

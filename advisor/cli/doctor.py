@@ -20,12 +20,9 @@ from advisor.domain.machine import Gpu, Machine
 from advisor.domain.text import GIBIBYTE, format_share
 from advisor.domain.version import how_to_install
 from advisor.probing import detection, env_creation, env_registry
-from advisor.probing.conditions import HOST_READINGS, host_speed_spread
 
 #: Share of the processors from which other work disturbs the timing.
 MAX_BUSY_SHARE = 0.5
-#: Spread of the host's speed that is worth a warning.
-MAX_HOST_SPREAD = 0.2
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -50,7 +47,6 @@ def examine(python: str, home: pathlib.Path, variables: Mapping[str, str]) -> li
         *check_each_gpu(detected),
         check_compiler(variables),
         check_processors(),
-        check_host_speed(),
         check_home(home),
         check_uv(),
         *check_environments(catalogue, variables),
@@ -123,19 +119,6 @@ def check_processors() -> Finding:
     if busy > MAX_BUSY_SHARE:
         return Finding("processors", "warn", what, "end other work first")
     return Finding("processors", "ok", what)
-
-
-def check_host_speed() -> Finding:
-    """Report how much the speed of this processor changes within about a second."""
-    spread = host_speed_spread()
-    what = (
-        f"the same work takes times within {format_share(spread)} of their median,"
-        f" over {HOST_READINGS} readings"
-    )
-    if spread > MAX_HOST_SPREAD:
-        fix = "end other work, or expect wide intervals where calls wait for the host"
-        return Finding("host speed", "warn", what, fix)
-    return Finding("host speed", "ok", what)
 
 
 def check_home(home: pathlib.Path) -> Finding:

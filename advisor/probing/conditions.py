@@ -25,12 +25,10 @@ from advisor.probing.cgroups import NANOSECONDS, PROC, Cgroups
 from advisor.probing.device_memory import increase
 from advisor.probing.nvml import MILLI, Device, repeating
 from probes.events import Visited
-from probes.host import time_host
 
 PERIOD_SECONDS = 0.1
 #: Samples of ten minutes.
 MAX_SAMPLES = 6000
-HOST_READINGS, HOST_PAUSE_SECONDS = 60, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,16 +203,3 @@ def find_disturbance(
     if visit and visit.host_slowdown and visit.host_slowdown > limits.most_host_slowdown:
         return f"its processor took {visit.host_slowdown:.1f} times as long for the same work"
     return None
-
-
-def host_speed_spread() -> float:
-    """Return the range of the times of the same work within about a second, over their median.
-
-    Outliers, a tenth of the times, do not count.
-    """
-    seconds = []
-    for _ in range(HOST_READINGS):
-        seconds.append(time_host())
-        time.sleep(HOST_PAUSE_SECONDS)
-    ordered, outer = sorted(seconds), HOST_READINGS // 20
-    return (ordered[-1 - outer] - ordered[outer]) / statistics.median(seconds)

@@ -21,7 +21,6 @@ from advisor.domain.errors import SandboxError
 from advisor.probing.processes import kill_worker
 from advisor.probing.worker_failures import (
     MAX_REASON_CHARS,
-    clock_failure,
     exit_failure,
     timeout_failure,
     vanished_failure,
@@ -29,7 +28,7 @@ from advisor.probing.worker_failures import (
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.store.files import report_unwritable
 from probes import protocol, sandbox
-from probes.events import Event, Visited
+from probes.events import Event
 from probes.outcome import Failure, Outcome, Phase
 
 #: A worker that has written its response gets this long to exit by itself.
@@ -123,7 +122,6 @@ class Supervisor:
 
     def send(self, worker: Worker, token: str) -> None:
         """Send one token; `poll` reports a worker that has exited."""
-        worker.token_sent = time.monotonic()
         worker.begin(token)
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
@@ -162,17 +160,11 @@ class Supervisor:
             outcome = worker.read_response()
             for event in worker.read_events():
                 worker.apply_event(event)
-                if isinstance(event, Visited):
-                    worker.clocks.add_visit(
-                        event.began, event.ended, worker.token_sent, time.monotonic()
-                    )
                 yield worker, event
         except DAMAGED as problem:
             reason = f"it wrote a message that cannot be read: {problem}"[:MAX_REASON_CHARS]
             outcome = Outcome(Failure("crashed", worker.phase, reason))
-        if (failure := clock_failure(worker)) is not None:
-            outcome = Outcome(failure)
-        elif outcome is None and has_exited:
+        if outcome is None and has_exited:
             outcome = Outcome(exit_failure(worker))
         if outcome is not None:
             yield self.end(worker, outcome)

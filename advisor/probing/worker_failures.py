@@ -38,19 +38,6 @@ def timeout_failure(worker: Worker) -> Failure | None:
     )
 
 
-def clock_failure(worker: Worker) -> Failure | None:
-    difference = worker.clocks.contradiction_seconds
-    if not difference:
-        return None
-    return Failure(
-        "incorrect",
-        "measure",
-        f"its clock differs from the supervisor's by {difference:.3f} s, so its times "
-        "are wrong: the stack or the model replaces functions of Python's module time",
-        "remove what replaces the clock",
-    )
-
-
 def vanished_failure(worker: Worker) -> Failure:
     return Failure(
         "crashed",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import math
 import os
 import pathlib
 import signal
@@ -79,29 +78,6 @@ STEPS = {
 WAITING = TokenStep("measure")
 
 
-#: A contradiction up to this long is no fault: two correct clocks may be adjusted separately.
-TOLERANCE_SECONDS = 0.005
-
-
-@dataclasses.dataclass
-class ClockComparison:
-    """Bounds of the offset of a worker's clock from the supervisor's, in seconds."""
-
-    low: float = -math.inf
-    high: float = math.inf
-
-    def add_visit(self, began: float, ended: float, sent: float, received: float) -> None:
-        """Take `began` and `ended` by the worker's clock, the others by the supervisor's."""
-        self.low = max(self.low, ended - received)
-        self.high = min(self.high, began - sent)
-
-    @property
-    def contradiction_seconds(self) -> float:
-        """By how much the clocks have differed; 0.0 if they agree."""
-        difference = self.low - self.high
-        return difference if difference > TOLERANCE_SECONDS else 0.0
-
-
 @dataclasses.dataclass(eq=False)
 class Worker:
     arm: str
@@ -143,9 +119,6 @@ class Worker:
     left_seconds: float = NEVER
     #: Its processes that stay busy while it waits.
     busy: tuple[psutil.Process, ...] = ()
-    #: When the last token was sent, by a clock that never stops.
-    token_sent: float = 0.0
-    clocks: ClockComparison = dataclasses.field(default_factory=ClockComparison)
     #: What it still has to do, the present step first, and how many phases it may start in that.
     _steps: list[TokenStep] = dataclasses.field(default_factory=list)
     _starts_left: int = 0

@@ -177,8 +177,6 @@ VISIT = {
     "seconds": [0.5, 0.25],
     "warmup_seconds": [0.5],
     "streamed_seconds": None,
-    "began": -2.0,
-    "ended": -1.0,
 }
 REFUSED = {"status": "model-refused", "phase": "open", "reason": "r"}
 LOAD = LoadMeasured(arm="a", process=0, rate=1.0, seconds=1.0, requests=(), discarded=False)
@@ -206,7 +204,6 @@ IMPOSSIBLE = [
     ("shape", 1),
     ("round", -1),
     ("streamed_seconds", 0),
-    ("began", "noon"),
 ]
 
 

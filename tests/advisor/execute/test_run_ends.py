@@ -202,7 +202,6 @@ FAILURES = {
     "wrong-later": ("incorrect", "after the measurement"),
     "crash-in-visit": ("crashed", "SIGSEGV"),
     "hang-in-visit": ("timed-out", "measure"),
-    "slows-the-clock": ("incorrect", "its clock differs from the supervisor's"),
     "falls-back": ("not-engaged", "Returning GraphModule forward instead"),
     "ignores-signals": ("timed-out", "build"),
     "stops-itself": ("timed-out", "build"),

@@ -12,7 +12,6 @@ import sys
 import time
 import types
 
-from probes import timing
 from probes.adapter import ModelError, UnsupportedError
 from probes.events import Engagement
 from probes.workflows import pytorch_eager as eager
@@ -182,10 +181,6 @@ def build(subject, inputs, request):
             ctypes.PyDLL(None).sleep(3600)
         case "out-of-memory":
             raise MemoryError
-        case "slows-the-clock":
-            # The clock of the measurement itself: it has bound the functions of `time` before.
-            clock = timing.perf_counter_ns
-            timing.perf_counter_ns = lambda: clock() // 2
         case "floods":
             for _ in range(64):
                 sys.stdout.write("noise [/ {'a':[true]}\n" * 4096)
