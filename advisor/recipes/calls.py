@@ -95,13 +95,7 @@ def cast_lines(question: Question) -> list[str]:
     dtype = f"torch.{question.dtype}" if question.dtype != "own" else ""
     device = '"cuda"' if question.device == "cuda" else ""
     arguments = ", ".join(part for part in (device, dtype) if part)
-    return [
-        f"model = model.to({arguments}).eval()" if arguments else "model = model.eval()",
-        # Compilers make another program for parameters that require gradients. One by one, because
-        # a scripted module has no `requires_grad_`.
-        "for parameter in model.parameters():",
-        "    parameter.requires_grad_(False)",
-    ]
+    return [f"model = model.to({arguments}).eval()" if arguments else "model = model.eval()"]
 
 
 def to_device(question: Question) -> str:
@@ -147,7 +141,7 @@ def language_model_lines(model: TransformersModel, question: Question) -> list[s
     if model.weights == "random":
         lines, opened = [config_line(model, trusted), SEED], "from_config(config"
     source = f"transformers.AutoModelForCausalLM.{opened}, dtype=torch.{question.dtype}{trusted})"
-    return [*lines, f"model = {source}{to_device(question)}.eval().requires_grad_(False)"]
+    return [*lines, f"model = {source}{to_device(question)}.eval()"]
 
 
 def checkpoint_prompt_lines(

@@ -125,14 +125,13 @@ def _exported_lines(
     if not any(each.nested or each.name for each in inputs or ()):
         return [
             *load,
-            f"model = program.module(){to_device(question)}.requires_grad_(False)",
+            f"model = program.module(){to_device(question)}",
             *_example_lines(flat, question, batch_size, inputs),
         ]
     return [
         *nested_call(len(inputs or ())),
         *load,
         f"model = Call(program.module(), {nested}){to_device(question)}",
-        "model = model.requires_grad_(False)",
         *_example_lines("model.tensors", question, batch_size, inputs),
     ]
 

@@ -103,10 +103,8 @@ def _create(kind: str, request: Request) -> LoadedModel:
     with adjustments.watch_settings(adjusted):
         model = OPENERS[kind](request)
     model.adjusted.update(adjusted)
+    # `requires_grad` stays as users leave it: it decides how compilers fold matrix products.
     # An exported program has its mode built in, and raises when it is changed.
     with contextlib.suppress(NotImplementedError):
         model.module.eval()
-    # One by one: a scripted module has no `requires_grad_`.
-    for parameter in model.module.parameters():
-        parameter.requires_grad_(requires_grad=False)
     return model

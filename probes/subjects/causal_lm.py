@@ -130,7 +130,7 @@ def open_causal_lm(request: Request) -> CausalLm:
         use_safetensors=True,
         trust_remote_code=request.trust_remote_code,
     )
-    model.eval().requires_grad_(requires_grad=False).to(request.device)
+    model.eval().to(request.device)
     return CausalLm(model, request)
 
 

@@ -76,13 +76,12 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(subject: Any, request: Request) -> str:
-    return """\
+    call = "compiled(*(tensor.to(device) for tensor in inputs))  # the first call compiles"
+    return f"""\
 import torch
 import torch_xla
 
 device = torch_xla.device()
 compiled = torch.compile(model.to(device), backend="openxla")
-# Each call:
-output = compiled(*(tensor.to(device) for tensor in inputs))  # the first call compiles
-torch_xla.core.xla_model.wait_device_ops()
+{pytorch.each_call(call)}torch_xla.core.xla_model.wait_device_ops()
 """

@@ -85,25 +85,6 @@ def test_a_local_directory_is_named_by_its_relative_path(weights: str) -> None:
     assert not pathlib.PurePath(line.split('"')[1]).is_absolute()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of scripted modules
-@pytest.mark.parametrize("scripted", [False, True])
-def test_parameters_require_no_gradients(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, scripted: bool
-) -> None:
-    """A scripted module has no `requires_grad_`."""
-    monkeypatch.syspath_prepend(tmp_path)
-    module = f"frozen_{scripted}"
-    made = "torch.jit.script(torch.nn.Linear(3, 2))" if scripted else "torch.nn.Linear(3, 2)"
-    (tmp_path / f"{module}.py").write_text(
-        f"import torch\n\n\ndef build():\n    return {made}, torch.zeros(1, 3)\n"
-    )
-    question = builders.question(model=FactoryModel(name=f"/secret/{module}.py:build"))
-    names: dict[str, Any] = {}
-    exec("\n".join(["import torch", *loading_lines(question, 2)]), names)
-    assert not any(each.requires_grad for each in names["model"].parameters())
-    assert names["model"](*names["inputs"]).shape == (2, 2)
-
-
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]  # those of the exporter
 
 ONNX_INTEGRATION = "import onnxruntime\nimport torch\n\nresult = 1\n"

@@ -255,7 +255,8 @@ def test_outputs_are_computed_once_unless_they_depend_on_places(
 ) -> None:
     subject = open_subject(function)
     inputs = [subject.inputs(2, number) for number in range(2)]
-    subject.examine_calls(inputs)
+    with torch.inference_mode():
+        subject.examine_calls(inputs)
     layers: list[object] = []
     with torch.nn.modules.module.register_module_forward_hook(
         lambda module, *_: layers.append(module) if isinstance(module, torch.nn.Linear) else None

@@ -75,6 +75,16 @@ def test_a_model_that_was_created_ahead_is_used_once_and_gets_the_saved_weights(
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("here")
+def test_parameters_require_gradients_as_users_leave_them() -> None:
+    """With gradients AOTInductor folds more matrix products."""
+    code = FACTORY.replace("torch.nn.Linear(4, 2)", "torch.nn.Linear(4, 2).requires_grad_({})")
+    for required in (True, False):
+        module = Factories(code.format(required)).open("build").module
+        assert {each.requires_grad for each in module.parameters()} == {required}
+
+
+@pytest.mark.stack
 def test_small_weights_need_no_symbolic_operators() -> None:
     server = ForkServer("torch", "workers")  # the compiler of `stack_server` imports sympy
     assert server.run_script(OPEN_TWICE) == {"has imported sympy": False}
