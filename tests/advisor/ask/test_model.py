@@ -53,27 +53,21 @@ def make_model(directory: pathlib.Path, *weights: str, config: object = None) ->
     return directory
 
 
-@pytest.mark.parametrize("family", MODELS.families)
-def test_a_synthetic_model_has_the_sizes_of_the_named_family(family: str) -> None:
-    model = parse(f"synthetic/ffn-multilayer@{family}")
-    assert isinstance(model, SyntheticModel)
-    sizes = MODELS.families[family]
-    assert (model.hidden, model.intermediate, model.layers) == (
-        sizes.hidden,
-        sizes.intermediate,
-        sizes.layers,
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "sizes"),
     [
         ("synthetic/ffn@8x16", (8, 16, 1)),
         ("synthetic/ffn-multilayer@8x16x3", (8, 16, 3)),
         ("synthetic/matmul@131072x524288", (131072, 524288, 1)),
+        *(
+            (f"synthetic/ffn-multilayer@{name}", (each.hidden, each.intermediate, each.layers))
+            for name, each in MODELS.families.items()
+        ),
     ],
 )
-def test_a_synthetic_model_can_have_explicit_sizes(text: str, sizes: tuple[int, int, int]) -> None:
+def test_a_synthetic_model_has_explicit_sizes_or_those_of_a_family(
+    text: str, sizes: tuple[int, int, int]
+) -> None:
     model = parse(text)
     assert isinstance(model, SyntheticModel)
     assert (model.name, (model.hidden, model.intermediate, model.layers)) == (text, sizes)
@@ -198,6 +192,7 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
         ("mine:build", UnknownModelError, "did you mean mine.py:build?"),
         ("mine", UnknownModelError, "did you mean mine.py:build?"),
         ("mine.py", UnknownModelError, "write it after a colon: mine.py:build"),
+        ("empty.py", UnknownModelError, "write it after a colon: empty.py:build"),
         ("mine.py:buld", OptionFileError, "did you mean build?"),
         ("mine.py:other", OptionFileError, "use one of build"),
         ("net.onx", UnknownModelError, f"did you mean net.onnx? Otherwise, {HUB_FORM}"),
@@ -207,7 +202,8 @@ def test_a_file_in_this_directory_is_offered_with_its_functions(
     text: str, error: type[UserError], step: str, working_directory: pathlib.Path
 ) -> None:
     (working_directory / "mine.py").write_text("def build(): return 1, 2\nclass Net: ...\n")
-    (working_directory / "net.onnx").touch()
+    for name in ("empty.py", "net.onnx"):
+        (working_directory / name).touch()
     with pytest.raises(error) as refusal:
         parse(text)
     assert refusal.value.next_step == step
@@ -275,12 +271,13 @@ def test_a_factory_may_be_imported_or_assigned(
         (".module:build", UnknownModelError, "neither a module name"),
         ("x" * 5000, UnknownModelError, "unknown model"),
         ("x" * 5000 + ".onnx", UnknownModelError, "does not exist"),
+        ("whole.pth", UnknownModelError, "neither a .pt2 nor an .onnx file"),
     ],
 )
 def test_an_invalid_name_is_an_error(
     working_directory: pathlib.Path, text: str, error: type[UserError], words: str
 ) -> None:
-    del working_directory
+    (working_directory / "whole.pth").touch()
     with pytest.raises(error) as problem:
         parse(text)
     assert words in problem.value.what
@@ -288,24 +285,16 @@ def test_an_invalid_name_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("text", "suggestion"),
-    [("demmo", "demo"), ("tinyllama/tinyllama-1.1B-chat", TINY_LLAMA), ("synthetic-ffn", "ffn")],
-)
-def test_the_error_of_a_misspelt_name_suggests_a_close_one(text: str, suggestion: str) -> None:
-    with pytest.raises(UnknownModelError) as problem:
-        parse(text, offline=True)
-    assert "did you mean" in problem.value.next_step
-    assert suggestion in problem.value.next_step
-
-
-@pytest.mark.parametrize(
     ("text", "offline", "step"),
     [
         *((text, False, "OWNER/NAME") for text in ("bert-base-uncased", "gpt2", "demmo")),
         ("someone/some-model", True, "--offline"),
+        ("demmo", True, "did you mean demo"),
+        ("tinyllama/tinyllama-1.1B-chat", True, f"did you mean {TINY_LLAMA}"),
+        ("synthetic-ffn", True, "did you mean synthetic/ffn"),
     ],
 )
-def test_the_error_states_the_form_of_hub_names_and_when_they_are_taken(
+def test_the_error_of_a_name_suggests_a_close_one_or_states_the_form_of_hub_names(
     text: str, *, offline: bool, step: str
 ) -> None:
     with pytest.raises(UnknownModelError) as problem:

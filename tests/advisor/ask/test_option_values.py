@@ -110,13 +110,6 @@ def test_the_breaks_of_a_graph_are_counted() -> None:
     assert breaks(builders.measurement(facts={"graph_breaks": {"net.py:1: x": 3, "y": 1}})) == 2
 
 
-def test_a_value_that_fails_is_shown_in_the_unit_of_its_bound() -> None:
-    memory, error = parse_constraints("memory<=100MB,accuracy<=0.1%")
-    assert memory.write_measured(123_456_789) == "123MB"
-    assert memory.write_measured(100_012_345) == "100.01MB"
-    assert error.write_measured(0.0023456) == "0.235%"
-
-
 def test_letters_and_figures_are_combined_in_their_order() -> None:
     assert parse_constraints("portability >= B,speedup>=1.2,build<=5min,") == (
         at_least("portability", 2),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import builders
@@ -398,15 +397,3 @@ def test_too_few_equal_gpus_and_other_tasks_are_refused(
 ) -> None:
     with pytest.raises(error):
         resolved(machine, gpus_per_model=2, **run_options)
-
-
-@pytest.mark.parametrize(
-    ("name", "mentions"), [("whole.pth", "file.py:function"), ("nets.py", "nets.py:build")]
-)
-def test_a_file_of_another_kind_needs_a_function(
-    name: str, mentions: str, tmp_path: pathlib.Path
-) -> None:
-    (tmp_path / name).write_text("")
-    with pytest.raises(UnknownModelError) as problem:
-        resolved(model=str(tmp_path / name))
-    assert mentions in problem.value.next_step

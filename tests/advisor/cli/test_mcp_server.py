@@ -101,10 +101,6 @@ async def until_stored(client: Client, progress: Any) -> Any:
     return progress
 
 
-def unwrapped(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_an_agent_measures_decides_again_and_takes_the_code(
     tmp_path: pathlib.Path, simulated: list[str]
 ) -> None:
@@ -158,7 +154,7 @@ def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
     async def work(client: Client) -> None:
         run = (await until_stored(client, await start(client, wait_seconds=0)))["run"]
         shown = await call(client, "answer")
-        assert "still being measured, and it has no answer yet" in unwrapped(shown)
+        assert "still being measured, and it has no answer yet" in " ".join(shown.split())
         stopped = await call(client, "stop")
         assert (stopped["run"], stopped["state"]) == (run, "ended")
         assert "No recommendation" in stopped["answer"]

@@ -49,6 +49,9 @@ def test_the_short_name_has_no_directory_and_both_ends(name: str, shown: str) ->
         (Constraint(criterion="build", at_most=5.0), 5.86001, "5.86s"),
         (Constraint(criterion="ttft", at_most=0.2), 0.20123456, "201ms"),
         (Constraint(criterion="memory", at_most=200 * 2**20), 300.4 * 2**20, "300MiB"),
+        (Constraint(criterion="memory", at_most=1e8, unit="MB"), 123_456_789, "123MB"),
+        (Constraint(criterion="memory", at_most=1e8, unit="MB"), 100_012_345, "100.01MB"),
+        (Constraint(criterion="accuracy", at_most=1e-3, unit="%"), 0.0023456, "0.235%"),
         (Constraint(criterion="portability", at_least=2), 1, "C"),
     ],
 )

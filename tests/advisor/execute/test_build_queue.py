@@ -56,6 +56,9 @@ class BusySession(IdleSession):
         return True
 
 
+SKIPPING = replace(builders.question().budget, skips_losing_arms=True)
+
+
 def queue_of(
     arms: Sequence[Arm],
     builds_at_once: int,
@@ -156,8 +159,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         expecting("useless", 4.0, possible_gain=0.0),
         expecting("unknown", None),
     ]
-    budget = replace(builders.question().budget, skips_losing_arms=True)
-    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
+    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=SKIPPING, **asked)
     found = [chosen(queue, 0) for _ in arms]
     expected = [each.id for each in arms] if built is None else [*built, None, None, None]
     assert found == expected
@@ -170,9 +172,8 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
 
 @pytest.mark.parametrize(("at", "second"), [(40.0, None), (60.0, "unknown")])
 def test_no_arm_waits_for_a_build_that_may_hang(at: float, second: str | None) -> None:
-    budget = replace(builders.question().budget, skips_losing_arms=True)
     arms = [expecting("hangs", 20.0, possible_gain=2.0), expecting("unknown", None)]
-    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget)
+    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=SKIPPING)
     assert chosen(queue, 0) == "hangs"
     recorder = queue.progress.recorder
     hanging = ProcessState(building_since=1.0)
@@ -196,10 +197,9 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(
         expecting("compile", 20.0, possible_gain=2.0),
         replace(expecting("compile/images", 30.0), possible_gain=1.5, called_for=called_for),
     ]
-    budget = replace(builders.question().budget, skips_losing_arms=True)
     session = IdleSession()
     session.is_running = running.__contains__  # type: ignore[assignment]
-    queue = queue_of([], 4, starts_at_once=True, session=session, budget=budget)
+    queue = queue_of([], 4, starts_at_once=True, session=session, budget=SKIPPING)
     queue.waiting = build_queue.order_builds(arms, queue.progress.state, queue.progress.question)
     first = "compile/images" if called_for else "compile"
     assert [chosen(queue, 0) for _ in arms] == [first, second]
@@ -301,9 +301,8 @@ def test_the_gain_over_the_sibling_limits_an_arm() -> None:
 
 
 def test_arms_that_are_not_known_to_gain_wait_for_none_that_are_not() -> None:
-    budget = replace(builders.question().budget, skips_losing_arms=True)
     arms = [expecting("one", None), expecting("other", 10.0, possible_gain=-0.1)]
-    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget)
+    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=SKIPPING)
     assert [chosen(queue, 0) for _ in arms] == ["one", "other"]
 
 
@@ -316,8 +315,7 @@ def test_the_first_race_waits_for_no_arm_that_waits_for_it() -> None:
         expecting("compile/graphs", 25.0, possible_gain=1.4, workflow="compile"),
         expecting("graph", 1.0, possible_gain=0.9),
     ]
-    budget = replace(builders.question().budget, skips_losing_arms=True)
-    progress = queue_of(arms[2:], 4, budget=budget).progress
+    progress = queue_of(arms[2:], 4, budget=SKIPPING).progress
     progress = replace(progress, header=replace(shipped_header(), question=progress.question))
     found = building._arms_that_race_first(progress, arms)
     assert [each.id for each in found] == [BASELINE, DUPLICATE.id, "graph"]

@@ -7,7 +7,6 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import builders
 import built_answers
@@ -29,7 +28,6 @@ from advisor.ask.context import Context
 from advisor.decide import decision, trust
 from advisor.decide.race import Race, race_result, results_by_shape
 from advisor.domain.answer import Answer
-from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
@@ -39,13 +37,15 @@ from advisor.domain.run_state import RunState
 from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder
-from advisor.probing.conditions import ConditionsMonitor, find_disturbance
+from advisor.probing.conditions import ConditionsMonitor
 from advisor.report.answer_files import decide
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
 CRASHED = Failure("crashed", phase="measure", signal="SIGSEGV", reason="gone")
 TWO_SIZES = builders.question(batch_sizes=(1, 4))
+PRESETS = builders.shipped_catalogue().presets
+GUARD = PRESETS.guard
 
 
 def test_a_race_with_too_few_rounds_gets_overtime_up_to_its_limit() -> None:
@@ -147,69 +147,26 @@ def test_an_early_race_ends_at_the_first_look() -> None:
     assert racing.ends_at_first_look(race_with(DECIDING_ROUNDS, spread=0.5), RunState())
 
 
-LIMITS = VisitQualityLimits(
-    most_stolen_share=0.05,
-    most_queued_share=0.2,
-    most_throttled_seconds=0.0,
-    least_clock_share=0.75,
-    most_host_slowdown=1.3,
-    retries=2,
-    most_discarded_share=0.3,
-    source="a test",
-)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, None),
-        # A GPU below its default clock, as with heavy kernels.
-        ({"sm_clock_share": 0.86, "thermal_throttled_share": 0.0}, None),
-        ({"queued_share": None, "throttled_seconds": None}, None),
-        # At the limits.
-        ({"stolen_share": 0.05, "queued_share": 0.2, "sm_clock_share": 0.75}, None),
-        ({"stolen_share": 0.06}, "hypervisor took 6%"),
-        ({"queued_share": 0.21}, "wait for a processor during 21%"),
-        ({"throttled_seconds": 0.012}, "throttled for 12 ms"),
-        ({"sm_clock_share": 0.7}, "70% of its default clock"),
-        ({"thermal_throttled_share": 0.1}, "held down by heat or a fault"),
-    ],
-)
-def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str | None) -> None:
-    found = find_disturbance(None, replace(QUIET_CONDITIONS, **changes), LIMITS)
-    assert words in found if words and found else found is words
-
-
-@pytest.mark.parametrize(("slowdown", "is_disturbed"), [(None, False), (1.3, False), (1.4, True)])
-def test_a_processor_that_becomes_slower_disturbs_a_visit(
-    slowdown: float | None, is_disturbed: bool
-) -> None:
-    visit = replace(builders.visits([1.0])[0], host_slowdown=slowdown)
-    assert (find_disturbance(visit, QUIET_CONDITIONS, LIMITS) is not None) is is_disturbed
-
-
 def test_a_visit_is_repeated_at_most_as_often_as_the_limit_allows() -> None:
-    allowed = [racing.may_discard(0, 100, attempt, LIMITS) for attempt in range(4)]
+    allowed = [racing.may_discard(0, 100, attempt, GUARD) for attempt in range(4)]
     assert allowed == [True, True, False, False]
 
 
 def test_the_first_visit_may_be_discarded_and_later_ones_up_to_their_share() -> None:
-    assert racing.may_discard(0, 0, 0, LIMITS)
-    assert not racing.may_discard(1, 1, 0, LIMITS), "two of two"
-    assert racing.may_discard(2, 9, 0, LIMITS), "three of ten"
-    assert not racing.may_discard(3, 9, 0, LIMITS), "four of ten"
+    assert racing.may_discard(0, 0, 0, GUARD)
+    assert not racing.may_discard(1, 1, 0, GUARD), "two of two"
+    assert racing.may_discard(2, 9, 0, GUARD), "three of ten"
+    assert not racing.may_discard(3, 9, 0, GUARD), "four of ten"
 
 
 def test_on_a_machine_that_is_never_fit_the_discarded_share_stays_at_its_limit() -> None:
     discarded = 0
     for visits in range(1000):
-        discarded += racing.may_discard(discarded, visits, 0, LIMITS)
+        discarded += racing.may_discard(discarded, visits, 0, GUARD)
     assert discarded == 300
 
 
 pytestmark = pytest.mark.slow
-
-GUARD = builders.shipped_catalogue().presets.guard
 
 
 def test_a_change_of_speed_during_the_race_is_a_figure_of_its_cell() -> None:
@@ -318,7 +275,6 @@ def test_the_same_seed_visits_in_the_same_order_and_decides_the_same() -> None:
     assert first.session.order != other.session.order
 
 
-PRESETS = builders.shipped_catalogue().presets
 GAPS = {BASELINE: 0.0, "first": -0.5, "close": -0.47, "middle": -0.2, "slower": 0.1}
 RUNS = 20
 #: Shares of compatible pairs, and of intervals that contain the truth.

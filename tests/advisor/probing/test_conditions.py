@@ -8,7 +8,6 @@ import pathlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +27,7 @@ from probes.events import MemoryRead
 PID = 4711
 HEAT, POWER_LIMIT, IDLE = 0x20, 0x4, 0x1
 RULES = builders.shipped_catalogue().presets.guard
+UNDISTURBED = Conditions(seconds=1.0, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
 
 
 class Kernel:
@@ -84,9 +84,7 @@ def conditions_of(
 
 
 def test_an_undisturbed_second(kernel: Kernel) -> None:
-    assert conditions_of(kernel) == Conditions(
-        seconds=1.0, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0
-    )
+    assert conditions_of(kernel) == UNDISTURBED
 
 
 @pytest.mark.parametrize(
@@ -140,6 +138,35 @@ def test_the_run_queue_delay_of_an_ended_process_is_none(kernel: Kernel) -> None
     before = monitor.read_counters(PID + 99)
     assert before.run_queue_delay_ns is None
     assert monitor.conditions_since(before, PID + 99).queued_share is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, None),
+        # A GPU below its default clock, as with heavy kernels.
+        ({"sm_clock_share": 0.86, "thermal_throttled_share": 0.0}, None),
+        ({"queued_share": None, "throttled_seconds": None}, None),
+        # At the limits.
+        ({"stolen_share": 0.05, "queued_share": 0.2, "sm_clock_share": 0.75}, None),
+        ({"stolen_share": 0.06}, "hypervisor took 6%"),
+        ({"queued_share": 0.21}, "wait for a processor during 21%"),
+        ({"throttled_seconds": 0.012}, "throttled for 12 ms"),
+        ({"sm_clock_share": 0.7}, "70% of its default clock"),
+        ({"thermal_throttled_share": 0.1}, "held down by heat or a fault"),
+    ],
+)
+def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str | None) -> None:
+    found = find_disturbance(None, builders.replace(UNDISTURBED, **changes), RULES)
+    assert words in found if words and found else found is words
+
+
+@pytest.mark.parametrize(("slowdown", "is_disturbed"), [(None, False), (1.3, False), (1.4, True)])
+def test_a_processor_that_becomes_slower_disturbs_a_visit(
+    slowdown: float | None, is_disturbed: bool
+) -> None:
+    visit = builders.replace(builders.visits([1.0])[0], host_slowdown=slowdown)
+    assert (find_disturbance(visit, UNDISTURBED, RULES) is not None) is is_disturbed
 
 
 # The GPU
@@ -281,9 +308,7 @@ def test_spinning_threads_are_waited_for_until_the_limit(
 def test_a_process_that_has_ended_is_not_waited_for(spinning: subprocess.Popen[bytes]) -> None:
     spinning.kill()
     spinning.wait()
-    started = time.monotonic()
-    processes.wait_until_idle(spinning.pid, max_seconds=60)
-    assert time.monotonic() - started < 30
+    processes.wait_until_idle(spinning.pid, max_seconds=3600)  # longer than a test may take
 
 
 def monitor_of(*used: int) -> tuple[DeviceMemoryMonitor, nvml.FakeNvml]:
@@ -298,12 +323,12 @@ def sampling_threads() -> list[threading.Thread]:
 
 
 def test_the_peak_is_the_highest_valid_value_during_its_block() -> None:
-    monitor, library = monitor_of(100, 700, -1, 1 << 63, 300)
+    monitor, library = monitor_of(100, 700, -1, (80 << 30) + 1, 1 << 63, 300)
     for highest in (700, 300):
         before = library.calls.count("used")
         with monitor.peak() as peak:
             assert len(sampling_threads()) == 1
-            workers.wait_until(lambda: library.calls.count("used") > before + 6)  # noqa: B023
+            workers.wait_until(lambda: library.calls.count("used") > before + 7)  # noqa: B023
         assert (peak.highest, sampling_threads()) == (highest, [])
 
 
@@ -328,11 +353,6 @@ def test_a_device_that_does_not_answer_has_no_figures() -> None:
     with monitor.peak() as peak:
         workers.wait_until(lambda: peak.highest is None)
     assert (peak.highest, monitor.total_bytes) == (None, None)
-
-
-@pytest.mark.parametrize("used_bytes", [-1, (80 << 30) + 1, 1 << 63])
-def test_an_impossible_value_is_discarded(used_bytes: int) -> None:
-    assert monitor_of(used_bytes)[0].used_bytes() is None
 
 
 def test_the_memory_of_several_gpus_is_counted_together() -> None:

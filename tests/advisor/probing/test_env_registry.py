@@ -284,13 +284,6 @@ def test_every_cache_has_its_own_folder_in_the_scratch_directory() -> None:
     assert all(folder.is_relative_to(SCRATCH) for folder in folders)
 
 
-@pytest.mark.parametrize("gpu", [None, "GPU-1234"])
-def test_a_worker_sees_only_the_measured_gpu(gpu: str | None) -> None:
-    assert environment({"CUDA_VISIBLE_DEVICES": "0,1,2"}, gpu=gpu)["CUDA_VISIBLE_DEVICES"] == (
-        gpu or ""
-    )
-
-
 @pytest.mark.parametrize(
     ("inherited", "offline", "expected"),
     [({}, True, "1"), ({}, False, None), ({"HF_HUB_OFFLINE": "1"}, False, "1")],

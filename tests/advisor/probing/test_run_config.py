@@ -48,7 +48,8 @@ def test_a_worker_sees_every_gpu_over_which_its_model_is_split(tmp_path: pathlib
     ):
         config = sessions.run_config(tmp_path, tmp_path, asked=asked)
         assert config.worker_request(planned, tmp_path, tmp_path).devices_per_model == count
-        variables = worker_environment({}, config.question, 1, tmp_path)
+        others = {"CUDA_VISIBLE_DEVICES": "0,1,2"}
+        variables = worker_environment(others, config.question, 1, tmp_path)
         assert variables["CUDA_VISIBLE_DEVICES"] == seen
 
 

@@ -6,7 +6,6 @@ import errno
 import os
 import pathlib
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -133,7 +132,6 @@ def test_a_text_is_read_by_the_baseline() -> None:
 
 
 def test_a_snippet_is_a_main_program_without_input_and_leaves_no_child() -> None:
-    started = time.monotonic()
     main = (
         "import sys\n"
         "assert __name__ == '__main__'\n"
@@ -149,7 +147,6 @@ def test_a_snippet_is_a_main_program_without_input_and_leaves_no_child() -> None
         )
         workers.wait_until(lambda: not workers.find_marked("snippet"))
     assert pair.problem is None, "outputs that cannot be compared are not"
-    assert time.monotonic() - started < 120, "a child is not waited for"
 
 
 def test_the_error_of_a_failed_snippet_has_its_exception() -> None:
