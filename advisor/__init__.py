@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from advisor.domain.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from advisor.api import PreparedRun, load, prepare, recommend
+    from advisor.api import load, recommend
     from advisor.domain.errors import UserError
     from advisor.report.notebook import Report
 
-__all__ = ["PreparedRun", "Report", "UserError", "__version__", "load", "prepare", "recommend"]
+__all__ = ["Report", "UserError", "__version__", "load", "recommend"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""The Python interface: `advisor.recommend`, `prepare` and `load`.
+"""The Python interface: `advisor.recommend` and `load`.
 
 Nothing is printed on standard output; notebooks and terminals show the progress. Errors that
 the user can correct are `advisor.UserError`.
@@ -13,7 +13,7 @@ import inspect
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -21,14 +21,12 @@ from advisor.ask.context import Context
 from advisor.ask.run_options import DTYPE_SPELLINGS, RunOptions
 from advisor.domain.answer import Answer
 from advisor.domain.errors import ModelRefusedError, OptionValueError, UserError, choose_among
-from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent
-from advisor.execute.drafts import create, propose, propose_or_answer
+from advisor.execute.drafts import create, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
 from advisor.report.answer_files import decide
 from advisor.report.notebook import Report, format_priorities, reports_errors, show_progress
-from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
 
 #: A function that is called with every event of a run, after it is stored.
@@ -66,34 +64,16 @@ def recommend(
     if isinstance(draft, Answer):
         return Report(draft, context.catalogue())
     run = create(draft, context)
-    prepared = PreparedRun(run, context)
-    show = show_progress(prepared.plan, wanted=progress)
+    show = show_progress(draft.plan, wanted=progress)
     try:
-        for event in prepared.events():
+        for event in execute(run, context):
             show(event)
             if on_event is not None:
                 on_event(event)
     except UserError:
         drop_refused(run, context)
         raise
-    return prepared.report()
-
-
-@reports_errors
-def prepare(
-    model: object = "demo",
-    *,
-    inputs: object = None,
-    priorities: Mapping[str, float] | str | None = None,
-    **options: object,
-) -> PreparedRun:
-    """Check a question and store it as a run that is not measured yet.
-
-    The arguments are those of `recommend`. Iterate over `events()` of what is returned to measure.
-    """
-    context = _context()
-    run_options = _read_options(model, inputs, priorities, options, context)
-    return PreparedRun(create(propose(run_options, context), context), context)
+    return Report(decide(run), run.header().catalogue)
 
 
 @reports_errors
@@ -104,33 +84,6 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
     """
     context = _context()
     return Report(answer_files.open_answer(os.fspath(name), context), context.catalogue())
-
-
-class PreparedRun:
-    """A stored run with its plan; reading its events measures it."""
-
-    def __init__(self, run: Run, context: Context) -> None:
-        self._run = run
-        self._context = context
-
-    @property
-    def run_id(self) -> str:
-        return self._run.directory.name
-
-    @property
-    def plan(self) -> Plan:
-        """The arms that are measured, and the reason for every other workflow."""
-        return self._run.state().plan
-
-    def events(self) -> Generator[LoggedEvent, None, None]:
-        """Measure what is not measured yet; yield each event after it is stored.
-
-        Closing the iterator stops the workers; a later call continues the run.
-        """
-        yield from execute(self._run, self._context)
-
-    def report(self) -> Report:
-        return Report(decide(self._run), self._run.header().catalogue)
 
 
 def _context() -> Context:

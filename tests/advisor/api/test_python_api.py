@@ -20,7 +20,7 @@ from advisor.api import make_options
 from advisor.ask.context import Context
 from advisor.cli import schemas
 from advisor.domain import errors
-from advisor.domain.run_events import ArmsPlanned, Finished, LoggedEvent
+from advisor.domain.run_events import Finished, LoggedEvent
 from advisor.report.headline import first_line
 from advisor.report.notebook import Report
 
@@ -74,20 +74,6 @@ def test_a_question_is_measured_silently_and_the_run_is_loaded_again(
     jsonschema.Draft202012Validator(schemas.generate("run")).validate(json.loads(file.read_text()))
     assert first_line(run.answer) in repr(run)
     assert run.save(tmp_path / "run.html").read_text().startswith("<!DOCTYPE html>")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("simulated")
-def test_events_are_read_as_an_iterator_and_continue_after_a_break() -> None:
-    session = advisor.prepare("demo", **ONE_ARM)
-    assert session.plan.baseline.id == "pytorch-eager"
-    first = session.events()
-    next(first)
-    first.close()
-    *_, last = session.events()
-    assert isinstance(last.run_event, Finished)
-    assert not isinstance(last.run_event, ArmsPlanned)
-    assert session.report().run_id == session.run_id
 
 
 def test_a_document_is_decided_again_without_a_measurement() -> None:
@@ -204,7 +190,7 @@ def test_the_import_is_cheap_and_loads_no_stack() -> None:
 @pytest.mark.parametrize("batch_sizes", [0, (0,), "0", True])
 def test_a_batch_size_out_of_range_is_refused(batch_sizes: int | str | tuple[int]) -> None:
     with pytest.raises(errors.OptionValueError) as problem:
-        advisor.prepare("demo", gpu="cpu", batch_sizes=batch_sizes)
+        advisor.recommend("demo", gpu="cpu", batch_sizes=batch_sizes)
     assert "--batch-sizes" in problem.value.what
 
 
