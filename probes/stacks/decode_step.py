@@ -157,23 +157,13 @@ tokens = generate(prompts)
 
 
 def fixed_cache_lines(
-    request: Request,
-    *,
-    is_kept: bool = False,
-    imports: Sequence[str] = (),
-    preparation: Sequence[str] = (),
+    request: Request, *, imports: Sequence[str] = (), preparation: Sequence[str] = ()
 ) -> str:
-    """Return the lines; `imports` and `preparation` come before the cache is set up."""
-    length = request.input_tokens + request.output_tokens
-    cache, emptied, prepared = 'cache_implementation="static"', "", []
-    if is_kept:
-        cache, emptied = f"{installed_keyword()}=cache", "    cache.reset()\n"
-        prepared.append(
-            f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})"
-        )
+    """Return the lines; `imports` and `preparation` come before the first call."""
+    cache, prepared = 'cache_implementation="static"', list[str]()
     if request.device == "cpu":
         cache += ", compile_config=compile_config"
-        prepared += [
+        prepared = [
             "compile_config = transformers.CompileConfig(dynamic=False)",
             "compile_config._compile_all_devices = True  # transformers compiles on GPUs only",
         ]
@@ -182,7 +172,4 @@ def fixed_cache_lines(
     return f"""\
 import torch
 {before}
-# Each call:
-with torch.no_grad():
-{emptied}    tokens = {pytorch.generate_call(request, cache)}
-"""
+{pytorch.each_call(pytorch.generate_call(request, cache), result="tokens")}"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.metadata
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,18 +45,12 @@ class TextGeneration(TextProgram):
     """`model.generate` for one batch size."""
 
     def __init__(
-        self,
-        model: Any,
-        request: Request,
-        settings: Mapping[str, Any] | None = None,
-        cache: Callable[[torch.Tensor], Any] | None = None,
+        self, model: Any, request: Request, settings: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(request)
         self.model = model
         greedy = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None}
         self._settings = {**greedy, **(settings or {})}
-        #: Returns an empty cache for prompts; if None, `generate` makes its own.
-        self._cache = cache
         # Settings that are not given here would otherwise come from the checkpoint.
         model.generation_config = transformers.GenerationConfig(**self._settings)
 
@@ -85,8 +79,6 @@ class TextGeneration(TextProgram):
     def generate(
         self, device_inputs: torch.Tensor, new_tokens: int, **keywords: Any
     ) -> torch.Tensor:
-        if self._cache is not None:
-            keywords[installed_keyword()] = self._cache(device_inputs)
         config = transformers.GenerationConfig(**self._settings, max_new_tokens=new_tokens)
         mask = torch.ones_like(device_inputs)
         tokens: torch.Tensor = self.model.generate(
@@ -101,35 +93,18 @@ def copy_with_same_weights(model: Any) -> Any:
 
 
 def with_fixed_cache(
-    model: Any,
-    request: Request,
-    compile_config: transformers.CompileConfig,
-    *,
-    is_kept: bool = False,
+    model: Any, request: Request, compile_config: transformers.CompileConfig
 ) -> TextGeneration:
     """Generate with a cache of fixed size; transformers compiles the decode step.
 
     It keeps one compiled call for each model, and a second batch size would make its shapes
-    dynamic, so a copy with the same weights generates. With `is_kept`, one cache serves all calls
-    and is emptied before each.
+    dynamic, so a copy with the same weights generates.
     """
-    model = copy_with_same_weights(model)
     compile_config._compile_all_devices = True  # noqa: SLF001 - without it transformers compiles on GPUs only
     length = request.input_tokens + request.output_tokens
-    if not is_kept:
-        fixed = {"cache_implementation": "static", "max_cache_len": length}
-        return TextGeneration(model, request, {**fixed, "compile_config": compile_config})
-    cache_keyword(model)
-    caches: dict[int, Any] = {}
-
-    def empty_cache(device_inputs: torch.Tensor) -> Any:
-        cache = caches.setdefault(
-            len(device_inputs), transformers.StaticCache(config=model.config, max_cache_len=length)
-        )
-        cache.reset()
-        return cache
-
-    return TextGeneration(model, request, {"compile_config": compile_config}, empty_cache)
+    fixed = {"cache_implementation": "static", "max_cache_len": length}
+    settings = {**fixed, "compile_config": compile_config}
+    return TextGeneration(copy_with_same_weights(model), request, settings)
 
 
 CACHE = "cache"

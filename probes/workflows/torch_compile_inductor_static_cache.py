@@ -25,10 +25,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram
         )
     else:
         compile_config = transformers.CompileConfig(dynamic=False)
-        is_kept = request.options.get("cache") == "kept"
-        program = transformers_generate.with_fixed_cache(
-            subject.model, request, compile_config, is_kept=is_kept
-        )
+        program = transformers_generate.with_fixed_cache(subject.model, request, compile_config)
     program(program.feed(inputs))
     return program
 
@@ -51,7 +48,7 @@ def engagement(program: TextProgram, device_inputs: Any) -> Engagement:
 def integration(subject: Any, request: Request) -> str:
     if request.options.get("loop"):
         return decode_step.integration(request)
-    return decode_step.fixed_cache_lines(request, is_kept=request.options.get("cache") == "kept")
+    return decode_step.fixed_cache_lines(request)
 
 
 def starts(subject: CausalLm, request: Request) -> dict[str, StartLines]:

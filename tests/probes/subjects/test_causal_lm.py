@@ -122,7 +122,7 @@ def test_experts_that_a_token_does_not_use_are_not_counted_as_read(tmp_path: pat
     assert step == weights + cache * sum(lengths) // len(lengths)
 
 
-@pytest.mark.parametrize("options", [{"cache": "kept"}, {"loop": "compiled"}], ids=["kept", "loop"])
+@pytest.mark.parametrize("options", [{}, {"loop": "compiled"}], ids=["default", "loop"])
 @pytest.mark.parametrize("architecture", ["GPTNeoXForCausalLM", "MixtralForCausalLM"])
 def test_a_cache_of_fixed_size_does_not_change_the_text(
     architecture: str,
