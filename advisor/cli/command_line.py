@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.cli import diagnostics, recommendations, reports, stored_runs
-from advisor.cli.interruption import InterruptedRunError, Interruptions
+from advisor.cli.interruption import InterruptedRunError, interruptions
 from advisor.cli.options import GroupedProgram
 from advisor.cli.output import DATA_FLAGS, move_behind_command, print_text
 from advisor.domain.answer import Problem
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         )
         is_on_screens = recommendations.wants_terminal(args, os.environ, ask - recommend)
         args.insert(0, "ask" if is_on_screens else "recommend")
-    with Interruptions():
+    with interruptions():
         try:
             _run(args)
         finally:

@@ -9,11 +9,10 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from typer.core import TyperGroup
 
 from advisor.ask.run_options import RunOptions
 from advisor.cli.options import AsJson, GroupedCommand, takes_run_options
@@ -133,21 +132,13 @@ def skill() -> None:
     print_text(SKILL.read_text("utf-8"))
 
 
-class EnvironmentGroup(TyperGroup):
-    """The commands on environments; Typer passes no section of the help on to a group."""
-
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - those of Typer
-        super().__init__(**{**settings, "rich_help_panel": "This machine"})
-
-
 environment_app = typer.Typer(
     name="env",
-    cls=EnvironmentGroup,
     help="Manage the environments of workflows that need their own.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
-app.add_typer(environment_app)
+app.add_typer(environment_app, rich_help_panel="This machine")
 
 Names = Annotated[list[str], typer.Argument(help="names of workflows or environments")]
 

@@ -6,9 +6,7 @@ import contextlib
 import signal
 import weakref
 from collections.abc import Iterator
-from types import FrameType, TracebackType
-
-from typing_extensions import Self
+from types import FrameType
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Long enough to leave the code that dropped the exception.
@@ -35,46 +33,39 @@ def resumable_with(command: str) -> Iterator[None]:
         raise
 
 
-class Interruptions:
-    """Turns the first ending signal within a block into `InterruptedRunError`.
+@contextlib.contextmanager
+def interruptions() -> Iterator[None]:
+    """Turn the first ending signal within the block into `InterruptedRunError`.
 
     Later signals, and signals that were ignored when the program started, have no effect.
     """
+    is_over = False
 
-    def __init__(self) -> None:
-        self._is_over = False
-
-    def __enter__(self) -> Self:
-        for number in ENDING_SIGNALS:
-            # A program started with a signal ignored, as `nohup` does, keeps ignoring it.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._interrupt)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_over = True
-
-    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         for later in ENDING_SIGNALS:
             signal.signal(later, signal.SIG_IGN)
-        signal.signal(signal.SIGALRM, lambda *_: self._raise(number))
-        self._raise(number)
+        signal.signal(signal.SIGALRM, lambda *_: end_block(number))
+        end_block(number)
 
-    def _raise(self, number: int) -> None:
-        if not self._is_over:
+    def end_block(number: int) -> None:
+        if not is_over:
             # No local variable may hold the exception: it must be collected when it is dropped.
-            raise self._retried_when_dropped(InterruptedRunError(number))
+            raise retried_when_dropped(InterruptedRunError(number))
 
-    def _retried_when_dropped(self, problem: InterruptedRunError) -> InterruptedRunError:
+    def retried_when_dropped(problem: InterruptedRunError) -> InterruptedRunError:
         """Raise the exception again if it is collected before the block ends."""
-        weakref.finalize(problem, self._set_timer).atexit = False
+        weakref.finalize(problem, set_timer).atexit = False
         return problem
 
-    def _set_timer(self) -> None:
-        if not self._is_over:
+    def set_timer() -> None:
+        if not is_over:
             signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
+
+    for number in ENDING_SIGNALS:
+        # A program started with a signal ignored, as `nohup` does, keeps ignoring it.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        is_over = True

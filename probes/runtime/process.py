@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import dataclasses
 import fcntl
-import mmap
 import os
 import pathlib
 import sys
@@ -100,26 +99,11 @@ class KeptMemory:
 
 
 @contextlib.contextmanager
-def hold(size: int, device: str) -> Iterator[None]:
-    """Hold `size` bytes of the device, from outside every library's allocator.
+def hold(size: int) -> Iterator[None]:
+    """Hold `size` bytes of the first visible GPU, from outside every library's allocator.
 
-    The first time creates the context of the GPU, which takes memory too.
-    """
-    if device == "cuda":
-        with hold_on_gpu(size):
-            yield
-        return
-    with mmap.mmap(-1, size) as held:
-        for offset in range(0, size, mmap.PAGESIZE):
-            held[offset] = 1  # The kernel provides a page once it is touched.
-        yield
-
-
-@contextlib.contextmanager
-def hold_on_gpu(size: int) -> Iterator[None]:
-    """Hold memory of the first visible GPU, in the context that every library shares.
-
-    If the driver is missing or refuses, nothing is held; the advisor sees that from outside.
+    They are in the context that every library shares; the first time creates it, which takes memory
+    too. If the driver is missing or refuses, nothing is held; the advisor sees that from outside.
     """
     device, context, pointer = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
     try:

@@ -140,7 +140,7 @@ def leave_processors(job: Job) -> Job:
 
 def answer_tokens(job: Job) -> list[str]:
     """Hold memory for each `allocate`, measure the device for `peaks`; return the next token."""
-    request, channel = job.request, job.channel
+    channel = job.channel
     with contextlib.ExitStack() as held:
         while (token := channel.read_token())[0] in {"allocate", "peaks"}:
             channel.start_phase("measure")
@@ -148,7 +148,7 @@ def answer_tokens(job: Job) -> list[str]:
             if token[0] == "peaks":
                 try_optional(lambda: measure_peaks(job))
             elif int(token[1]):
-                held.enter_context(process.hold(int(token[1]), request.device))
+                held.enter_context(process.hold(int(token[1])))
             channel.send(events.Ready())
         return token
 

@@ -11,7 +11,7 @@ import sys
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.cli.interruption import InterruptedRunError, Interruptions
+from advisor.cli.interruption import InterruptedRunError, interruptions
 from advisor.domain.errors import UserError
 from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute, newest_resumable
@@ -30,7 +30,7 @@ run_options = RunOptions(
     workflows=sys.argv[4],
 )
 try:
-    with Interruptions():
+    with interruptions():
         run = (
             create(propose(run_options, context), context)
             if store.is_empty()

@@ -5,7 +5,7 @@ import pathlib
 import platform
 import sys
 
-from advisor.cli.interruption import Interruptions
+from advisor.cli.interruption import interruptions
 from advisor.domain.errors import UserError
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
@@ -27,7 +27,7 @@ settings = BuildSettings(
     report=lambda line: print(line, flush=True),
 )
 try:
-    with Interruptions():
+    with interruptions():
         env_creation.create("tiny", environment, settings)
 except UserError as problem:
     print(f"{problem.what}; next: {problem.next_step}", flush=True)

@@ -24,7 +24,7 @@ PREAMBLE = """
 import os, signal, time
 from typing import Annotated
 import msgspec
-from advisor.cli.interruption import RETRY_SECONDS, InterruptedRunError, Interruptions
+from advisor.cli.interruption import RETRY_SECONDS, InterruptedRunError, interruptions
 
 def send_signal():
     os.kill(os.getpid(), signal.SIGTERM)
@@ -125,7 +125,7 @@ def test_without_an_answer_the_message_has_the_command_that_resumes_the_run(
 
 FINALLY = """
 try:
-    with Interruptions():
+    with interruptions():
         try:
             send_signal()
         finally:
@@ -137,7 +137,7 @@ except InterruptedRunError:
 """
 AFTERWARDS = """
 try:
-    with Interruptions():
+    with interruptions():
         send_signal()
 except InterruptedRunError:
     pass
@@ -146,7 +146,7 @@ print("over")
 """
 IGNORED = """
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-with Interruptions():
+with interruptions():
     os.kill(os.getpid(), signal.SIGHUP)
     print("went on", flush=True)
     try:
@@ -155,7 +155,7 @@ with Interruptions():
         print("arrived", problem.number)
 """
 DROPPED = """
-with Interruptions():
+with interruptions():
     try:
         drop()
         print("dropped")
