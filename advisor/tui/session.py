@@ -37,7 +37,8 @@ class RunSession:
     def __init__(self, run: Run, runner: RunnerProcess | None = None) -> None:
         self.run = run
         self.header: Header = run.header()
-        self.source = EventFileTail(run)
+        #: Bytes of the events that were read, and when the last of them was written.
+        self._offset, self._written_at = 0, time.time()
         self.state = RunState()
         #: The process that works on the run, if this program started it.
         self.runner = runner
@@ -70,7 +71,7 @@ class RunSession:
         return self.state.finished and not self.is_running
 
     def refresh(self) -> None:
-        events = self.source.poll()
+        events = self.read_events()
         for event in events:
             run_event = event.run_event
             line = progress_lines.render_event(event)
@@ -89,11 +90,20 @@ class RunSession:
         if self.is_pause_requested and (self.is_paused or not self.is_running):
             self.is_pause_requested = False
 
+    def read_events(self) -> list[LoggedEvent]:
+        """Return the new events of the run, which another process may be writing."""
+        events, self._offset = self.run.read_events_after(self._offset)
+        if events:
+            self._written_at = self.run.written_at()
+        return events
+
     def now(self) -> float:
-        """Return the current run time in seconds; it stands still in a run that has ended."""
-        if not self.is_running:
-            return self.state.at
-        return max(self.source.now(self.state.at), self.state.at)
+        """Return the current run time in seconds; it stands still in a run that has ended.
+
+        It is the same in all programs that show the run, whenever they opened it.
+        """
+        since = time.time() - self._written_at if self.is_running else 0.0
+        return self.state.at + max(since, 0.0)
 
     def toggle_pause(self) -> None:
         """Pause after the current timed section, or go on; raise `RunNotControllableError`."""
@@ -152,28 +162,6 @@ def choose_leader(answer: Answer, before: str) -> RankedArm | None:
         equals = decision.contenders if decision.word == "OPEN" else decision.as_good
         is_as_good = shown.arm in equals
     return shown if is_as_good else best
-
-
-class EventFileTail:
-    """Reads new events from the file of a run that another process may be writing."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._offset = 0
-        self._written_at = time.time()
-
-    def poll(self) -> list[LoggedEvent]:
-        events, self._offset = self._run.read_events_after(self._offset)
-        if events:
-            self._written_at = self._run.written_at()
-        return events
-
-    def now(self, last: float) -> float:
-        """Return the current run time in seconds, given the time of the last event.
-
-        It is the same in all programs that show the run, whenever they opened it.
-        """
-        return last + max(time.time() - self._written_at, 0.0)
 
 
 #: Starts the process that works on a run, with the seconds to wait for a quiet machine, if given.

@@ -34,7 +34,7 @@ from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.home import list_examples  # noqa: E402 - as above
 from advisor.tui.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.results import ResultsScreen  # noqa: E402 - as above
-from advisor.tui.session import EventFileTail, RunSession  # noqa: E402 - as above
+from advisor.tui.session import RunSession  # noqa: E402 - as above
 
 DIRECTORY = HERE / "screenshots"
 SIZE = (100, 30)
@@ -86,9 +86,7 @@ async def draw_results(context: Context) -> None:
 
 
 async def draw_progress(run: Run, context: Context) -> None:
-    session = RunSession(run)
-    events = run.events()
-    session.source = FixedEvents(events[: len(events) * 4 // 5])
+    session = EarlierSession(run)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app, SIZE) as pilot:
         session.refresh()
@@ -100,18 +98,15 @@ async def draw_progress(run: Run, context: Context) -> None:
         app.save_screenshot("live.svg", str(DIRECTORY))
 
 
-class FixedEvents(EventFileTail):
-    """An event source that returns given events at once."""
+class EarlierSession(RunSession):
+    """A run of which a part of the events is stored, at the time of the last one."""
 
-    def __init__(self, events: list[LoggedEvent]) -> None:
-        self._events = events
+    def read_events(self) -> list[LoggedEvent]:
+        events = [] if self.state.seq else self.run.events()
+        return events[: len(events) * 4 // 5]
 
-    def poll(self) -> list[LoggedEvent]:
-        events, self._events = self._events, []
-        return events
-
-    def now(self, last: float) -> float:
-        return last
+    def now(self) -> float:
+        return self.state.at
 
 
 async def draw(run: Run, context: Context) -> None:
