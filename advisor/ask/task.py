@@ -221,17 +221,11 @@ def parse_counts(option: str, text: str, most: int = MOST_TOKENS) -> tuple[int, 
             "write it like 16, or 1,16,64 for several",
         ) from problem
     for count in counts:
-        check_range(option, count, 1, most)
+        if not 1 <= count <= most:
+            raise OptionValueError(
+                f"{option} {count} is out of range", f"use a whole number from 1 to {most}"
+            )
     return tuple(counts)
-
-
-def check_range(name: str, number: int, low: int, high: int) -> int:
-    """Return the number; raise `OptionValueError` if it is not within the bounds."""
-    if not low <= number <= high:
-        raise OptionValueError(
-            f"{name} {number} is out of range", f"use a whole number from {low} to {high}"
-        )
-    return number
 
 
 def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
