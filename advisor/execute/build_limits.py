@@ -40,9 +40,9 @@ def limit_or_skip(progress: RunInProgress, planned: Arm) -> BuildLimit | Failure
     if shared is not None:
         return shared
     limit = limit_build(state, planned.id, question)
-    if planned.expected_build_seconds is None:
+    expected_seconds = _expected_seconds(state, planned)
+    if expected_seconds is None:
         return limit
-    expected_seconds = planned.expected_build_seconds * _slowness(state, planned.workflow)
     expected = f"not built: {format_number(expected_seconds, digits=2)} s expected"
     if limit is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds:
         reason = f"{expected}, {limit.shortfall}"
@@ -84,14 +84,22 @@ def _shared_failure(state: RunState, planned: Arm) -> Failure | None:
     return None
 
 
-def _slowness(state: RunState, workflow: str) -> float:
-    """Return how many times the expected seconds the builds of the workflow took in this run."""
-    factors = [
-        state.last_process(each.id).build_seconds / each.expected_build_seconds
+def _expected_seconds(state: RunState, planned: Arm) -> float | None:
+    """Return how long the build may take, by those of the workflow that this run has made.
+
+    It takes no less than the quickest of them: what is known of earlier runs may be of small
+    models.
+    """
+    if planned.expected_build_seconds is None:
+        return None
+    made = [
+        (state.last_process(each.id).build_seconds, each.expected_build_seconds)
         for each in state.plan.arms
-        if each.workflow == workflow and each.expected_build_seconds and is_valid(state, each.id)
+        if each.workflow == planned.workflow and is_valid(state, each.id)
     ]
-    return max(factors, default=1.0)
+    slowness = max((seconds / expected for seconds, expected in made if expected), default=1.0)
+    quickest = min((seconds for seconds, _ in made), default=0.0)
+    return max(planned.expected_build_seconds * slowness, quickest)
 
 
 def seconds_left(progress: RunInProgress) -> float:

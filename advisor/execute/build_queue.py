@@ -15,7 +15,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, racing, remaining
 from advisor.execute.build_limits import IMPORT_SECONDS
 from advisor.execute.run_in_progress import RunInProgress
@@ -25,6 +25,8 @@ from probes.outcome import Failure
 
 #: A build that takes this many times its expected seconds may hang.
 OVERDUE = 2.5
+#: With so many processors for each, builds hardly slow one another.
+PROCESSORS_OF_A_BUILD = 4
 #: What a user can do about an arm that is not built because it cannot lead.
 ALL_ARMS = "measure all with --all-arms"
 
@@ -94,8 +96,9 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
 
     An arm waits for one of its workflow that promises as much; if it is not known to gain, for any
     that is. An arm whose worker runs does not wait for one that the model calls for: that one still
-    has to import. A build that takes no longer than an import waits for nothing if it may gain. No
-    arm waits for one whose build takes far longer than expected: it may hang.
+    has to import. A build that takes no longer than an import waits for nothing if it may gain, nor
+    does, after the first race, one that has processors enough. No arm waits for one whose build
+    takes far longer than expected: it may hang.
     """
     needed = controls(progress.state)
     if not skips_losing_arms(progress.question) or planned.id in needed:
@@ -104,9 +107,11 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     rivals = [
         each
         for each in ahead
-        if each.id not in needed and _promise(each) > 0 and not _is_overdue(each, progress.state)
+        if each.id not in needed and _promise(each) > 0 and not is_overdue(each, progress.state)
     ]
     if promise > 0:
+        if progress.state.groups and _has_processors_for(len(ahead) + 1, progress.header):
+            return False
         is_running = progress.session.is_running(planned.id)
         is_quick = seconds is not None and seconds <= IMPORT_SECONDS
         rivals = [
@@ -119,7 +124,11 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     return bool(rivals)
 
 
-def _is_overdue(planned: Arm, state: RunState) -> bool:
+def _has_processors_for(builds: int, header: Header) -> bool:
+    return builds * PROCESSORS_OF_A_BUILD <= header.machine.cpu.usable_processors
+
+
+def is_overdue(planned: Arm, state: RunState) -> bool:
     since, seconds = state.last_process(planned.id).building_since, planned.expected_build_seconds
     return since is not None and seconds is not None and state.at - since > OVERDUE * seconds
 

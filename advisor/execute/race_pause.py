@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from advisor.decide.rounds import controls, failed_arms, raced_arms
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.execute.build_queue import may_outdo, missing_shapes, skips_losing_arms
+from advisor.execute.build_queue import is_overdue, may_outdo, missing_shapes, skips_losing_arms
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 
@@ -18,8 +18,8 @@ NEARLY_BUILT_SECONDS = 20.0
 def builds_are_over(progress: RunInProgress) -> bool:
     """Return whether no further arm is built.
 
-    The build of a workflow that has no figure yet may go on for half of the time of the
-    repetitions: it can change the answer more. Until an arm of another workflow than the baseline's
+    Builds that are expected to end in the first half of the time of the repetitions may go on:
+    they may change the answer. Until an arm of another workflow than the baseline's
     is built, if there is any, a run builds for half of its seconds longer.
     """
     state = progress.state
@@ -29,7 +29,7 @@ def builds_are_over(progress: RunInProgress) -> bool:
     rivals = others - failed_arms(state) or arms
     if rivals & {*raced_arms(state), *_ready_arms(progress)}:
         late = (progress.races_end + progress.end) / 2
-        return progress.clock() >= (late if _builds_new_workflow(progress) else progress.races_end)
+        return progress.clock() >= (late if _builds_end_by(late, progress) else progress.races_end)
     return progress.clock() >= progress.end + progress.seconds / 2
 
 
@@ -42,12 +42,22 @@ def _ready_arms(progress: RunInProgress) -> list[str]:
     return [arm for arm in built if arm not in known and is_comparable]
 
 
-def _builds_new_workflow(progress: RunInProgress) -> bool:
-    """Return whether an arm is being built of whose workflow none is."""
-    arms = progress.state.plan.arms
-    built = {*raced_arms(progress.state), *_ready_arms(progress)}
-    known = {each.workflow for each in arms if each.id in built}
-    return any(progress.session.is_building(each.id) for each in arms if each.workflow not in known)
+def _builds_end_by(end: float, progress: RunInProgress) -> bool:
+    arms = [each for each in progress.state.plan.arms if progress.session.is_building(each.id)]
+    return any(_may_end_by(end, each, progress) for each in arms)
+
+
+def _may_end_by(end: float, planned: Arm, progress: RunInProgress) -> bool:
+    """Return whether its missing shapes are expected by then; True where nothing is known."""
+    seconds = planned.expected_build_seconds
+    since = progress.state.last_process(planned.id).building_since
+    if seconds is None or since is None:
+        return True
+    if is_overdue(planned, progress.state):
+        return False
+    spent = progress.state.at - since
+    expected = seconds * missing_shapes(progress, planned.id) / len(progress.question.shapes)
+    return progress.clock() + expected - spent <= end
 
 
 class RacePause:
@@ -90,15 +100,16 @@ class RacePause:
         return now >= self._last or not may_wait
 
     def _is_worth_a_race(self) -> bool:
-        if not _ready_arms(self._progress):
+        progress = self._progress
+        if not _ready_arms(progress):
             return False
-        if self._progress.clock() >= self._due:
+        if progress.clock() >= self._due:
             return True
         if self._is_first:
             running = {each.id for each in self._awaited_arms()}
-            has_started = self._progress.session.has_started
+            has_started = progress.session.has_started
             return all(has_started(arm) and arm not in running for arm in self._early)
-        return not any(self._may_end_by(self._due, each) for each in self._awaited_arms())
+        return not any(_may_end_by(self._due, each, progress) for each in self._awaited_arms())
 
     def _awaited_arms(self) -> list[Arm]:
         progress = self._progress
@@ -131,21 +142,12 @@ class RacePause:
 
         Variants are arms that the model calls for, such as those in another memory layout.
         """
-        ready = {*_ready_arms(self._progress)}
-        arms = self._progress.state.plan.arms
+        progress = self._progress
+        ready, arms = {*_ready_arms(progress)}, progress.state.plan.arms
         return (
             self._is_first
             and all(each.called_for for each in arms if each.id in ready)
-            and any(not each.called_for and self._may_end_by(self._last, each) for each in running)
+            and any(
+                not each.called_for and _may_end_by(self._last, each, progress) for each in running
+            )
         )
-
-    def _may_end_by(self, end: float, planned: Arm) -> bool:
-        """Return whether its missing shapes are expected by then; True where nothing is known."""
-        seconds = planned.expected_build_seconds
-        since = self._progress.state.last_process(planned.id).building_since
-        if seconds is None or since is None:
-            return True
-        spent = self._progress.state.at - since
-        missing = missing_shapes(self._progress, planned.id)
-        expected = seconds * missing / len(self._progress.question.shapes)
-        return self._progress.clock() + expected - spent <= end

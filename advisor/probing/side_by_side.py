@@ -57,17 +57,17 @@ class ProcessorShares:
         return len(self._builds) < self.builds_at_once
 
     def take(self, arm: str) -> None:
-        """Make room for one more build; if they had been extended, the shares shrink again."""
         self._builds.append(arm)
-        self._shares = self.builds_at_once
+        self._shares = max(self._shares, len(self._builds))
 
     def release(self, arm: str) -> None:
         if arm in self._builds:
             self._builds.remove(arm)
 
-    def extend(self) -> None:
-        """Divide all processors among the builds that run, as no further one starts for now."""
-        self._shares = max(len(self._builds), 1)
+    def divide(self) -> bool:
+        """Divide all processors among the builds that run; return whether the shares change."""
+        shares, self._shares = self._shares, max(len(self._builds), 1)
+        return shares != self._shares
 
     def of(self, arm: str) -> frozenset[int]:
         """Return its processors; those that remain after the division go to the first builds."""
@@ -123,14 +123,9 @@ class SideBySideBuilds:
                 break
             self._start_standbys()
             yield from self._pool.receive(POLL_SECONDS)
-            building = len(self.running)
             self.forget_ended()
             if not self._confines:
                 self._make_room_for_checks()
-            if len(self.running) < building and self._confines:
-                yield from self._start_builds(choose)
-                self._shares.extend()
-                self._confine_builds()
         for worker in self._workers():
             worker.suspend()
         # A message that was on its way may say that a build has finished.
@@ -171,10 +166,9 @@ class SideBySideBuilds:
                 self._pool.add_standby(planned, self._pool.process_number(planned.id) + 1)
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
-        while self._shares.has_free():
-            build = choose(len(self.running))
-            if build is None:
-                return
+        has_started = False
+        while self._shares.has_free() and (build := choose(len(self.running))) is not None:
+            has_started = True
             self._shares.take(build.planned.id)
             if build.process is not None:
                 if not build.keeps_caches:
@@ -185,9 +179,11 @@ class SideBySideBuilds:
                 threads = max(own, min(self._shares.count, most))
                 yield from self._pool.spawn(build.planned, build.process, compile_threads=threads)
             self._importing[build.planned.id] = build
-            self._confine_builds()
             if self._has_finished(build.planned.id):
                 self._finish(build.planned.id)
+        if self._confines and (self._shares.divide() or has_started):
+            for arm in filter(self._pool.is_running, self.running):
+                confine(self._pool.workers[arm].directory, self._shares.of(arm))
 
     def _send_build(self, build: NextBuild) -> Iterator[RunEvent]:
         arm = build.planned.id
@@ -206,10 +202,6 @@ class SideBySideBuilds:
             expected_seconds_left=build.expected_seconds_left,
         )
         self._pool.send(arm, "build hold")
-
-    def _confine_builds(self) -> None:
-        for arm in filter(self._pool.is_running, self.running if self._confines else ()):
-            confine(self._pool.workers[arm].directory, self._shares.of(arm))
 
     def _has_finished(self, arm: str) -> bool:
         return self._pool.is_built(arm) or not self._pool.is_running(arm)

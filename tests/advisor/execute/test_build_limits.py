@@ -156,13 +156,20 @@ def test_an_arm_is_not_built_where_two_of_its_workflow_failed_alike(
 
 
 @pytest.mark.parametrize(
-    ("left", "slowness", "is_built"), [(34.0, 1, False), (36.0, 1, True), (36.0, 2, False)]
+    ("left", "expected", "slowness", "is_built"),
+    [
+        (34.0, 30.0, 1.0, False),
+        (36.0, 30.0, 1.0, True),
+        (36.0, 30.0, 2.0, False),
+        (BUILT.build_seconds + 4.0, 0.1, 1.0, False),
+        (BUILT.build_seconds + 6.0, 0.1, 0.5, True),
+    ],
 )
 def test_a_build_that_cannot_end_in_time_is_left_out(
-    left: float, slowness: float, is_built: bool
+    left: float, expected: float, slowness: float, is_built: bool
 ) -> None:
-    """The builds of its workflow show how much longer than expected this model takes."""
-    planned = builders.arm("slow/more", workflow="slow", expected_build_seconds=30.0)
+    """The builds of its workflow show how long this model takes."""
+    planned = builders.arm("slow/more", workflow="slow", expected_build_seconds=expected)
     built = BUILT.build_seconds
     arms = [
         builders.arm(BASELINE, expected_build_seconds=built / 9),

@@ -170,6 +170,28 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         assert [chosen(queue, 0) for _ in range(2)] == ["compile/slow", None]
 
 
+@pytest.mark.parametrize(
+    ("processors", "has_raced", "second"),
+    [(8, True, "compile/slow"), (7, True, None), (8, False, None)],
+)
+def test_no_arm_waits_after_the_first_race_where_processors_are_free(
+    processors: int, has_raced: bool, second: str | None
+) -> None:
+    arms = [
+        expecting("compile", 20.0, possible_gain=2.0),
+        expecting("compile/slow", 30.0, possible_gain=2.0),
+        expecting("useless", 30.0, possible_gain=0.0),
+    ]
+    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=SKIPPING)
+    header = queue.progress.header
+    cpu = replace(header.machine.cpu, usable_processors=processors)
+    header = replace(header, machine=replace(header.machine, cpu=cpu))
+    queue.progress = replace(queue.progress, header=header)
+    if has_raced:
+        queue.progress.recorder.record(RaceOpened(shape=Shape(1), arms=(BASELINE,)))
+    assert [chosen(queue, 0) for _ in arms] == ["compile", second, None]
+
+
 @pytest.mark.parametrize(("at", "second"), [(40.0, None), (60.0, "unknown")])
 def test_no_arm_waits_for_a_build_that_may_hang(at: float, second: str | None) -> None:
     arms = [expecting("hangs", 20.0, possible_gain=2.0), expecting("unknown", None)]

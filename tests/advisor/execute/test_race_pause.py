@@ -179,18 +179,27 @@ def test_a_later_race_waits_only_for_builds_that_may_end_soon(
 
 
 @pytest.mark.parametrize(
-    ("building", "now", "builds_are_over"),
-    [("none", 70.0, True), ("second", 70.0, True), ("other", 70.0, False), ("other", 85.0, True)],
+    ("building", "seconds", "now", "builds_are_over"),
+    [
+        ("none", 40.0, 70.0, True),
+        ("second", 40.0, 70.0, False),
+        ("second", 60.0, 70.0, True),
+        ("second", None, 70.0, False),
+        ("second", None, 85.0, True),
+        # It takes far longer than expected.
+        ("second", 10.0, 70.0, True),
+    ],
 )
-def test_the_first_build_of_a_workflow_may_take_longer(
-    building: str, now: float, builds_are_over: bool
+def test_a_build_that_is_nearly_over_may_take_longer(
+    building: str, seconds: float | None, now: float, *, builds_are_over: bool
 ) -> None:
     arms = [
         builders.arm(BASELINE),
-        builders.arm("first", workflow="a"),
-        builders.arm("second", workflow="a"),
-        builders.arm("other", workflow="b"),
+        builders.arm("first"),
+        builders.arm("second", expected_build_seconds=seconds),
     ]
-    state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
+    process = ProcessState(building_since=40.0)
+    plan = Plan(arms=tuple(arms), excluded=())
+    state = builders.run_state({"second": process}, plan=plan, at=now)
     progress = pausing(building, (BASELINE, "first"), lambda: now, state, 100.0)
     assert race_pause.builds_are_over(progress) is builds_are_over

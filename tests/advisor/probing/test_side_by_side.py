@@ -346,20 +346,21 @@ def test_shares_cover_every_processor_once(
     assert shares.has_free()
 
 
-def test_builds_that_still_run_get_the_processors_that_are_free_until_others_start() -> None:
+def test_builds_that_run_share_all_processors() -> None:
     shares = ProcessorShares(range(6), 3)
     for name in ("short", "long", "longest"):
         shares.take(name)
     shares.release("short")
-    shares.extend()
+    assert shares.divide()
     assert shares.of("long") | shares.of("longest") == frozenset(range(6))
     assert not shares.of("long") & shares.of("longest")
     shares.release("long")
-    shares.extend()
+    assert shares.divide()
     assert len(shares.of("longest")) == shares.count == 6
     assert shares.has_free()
     shares.take("next")
-    assert (len(shares.of("longest")), len(shares.of("next"))) == (2, 2)
+    assert (len(shares.of("longest")), len(shares.of("next"))) == (3, 3)
+    assert not shares.divide()
     assert not shares.of("longest") & shares.of("next")
 
 
