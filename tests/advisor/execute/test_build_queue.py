@@ -172,7 +172,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
 
 @pytest.mark.parametrize(
     ("processors", "has_raced", "second"),
-    [(8, True, "compile/slow"), (7, True, None), (8, False, None)],
+    [(10, True, "compile/slow"), (9, True, None), (10, False, None)],
 )
 def test_no_arm_waits_after_the_first_race_where_processors_are_free(
     processors: int, has_raced: bool, second: str | None
