@@ -123,15 +123,10 @@ def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Pat
 
 
 def test_durations_and_long_names_are_shortened() -> None:
-    assert [panels.format_clock(seconds) for seconds in (0, 61, 3661)] == [
-        "00:00",
-        "01:01",
-        "1:01:01",
-    ]
-    assert (
-        panels.truncate_middle("torch-compile-inductor/max-autotune", 21)
-        == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
-    )
+    clocks = [panels.format_clock(seconds) for seconds in (0, 61, 3661)]
+    assert clocks == ["00:00", "01:01", "1:01:01"]
+    cut = panels.truncate_middle("torch-compile-inductor/max-autotune", 21)
+    assert cut == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
     names = [panels.model_name(each, 20) for each in ("/a/long/way/to/a/net.py:build", "owner/net")]
     assert names == ["net.py:build", "owner/net"]
 

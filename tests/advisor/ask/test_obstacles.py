@@ -218,12 +218,8 @@ def test_a_workflow_that_holds_too_many_copies_of_the_weights_is_excluded(
 
 def test_a_model_of_unknown_size_is_not_excluded() -> None:
     asked = builders.question(**{**ASKED, "model": FactoryModel(name="a.py:b"), "dtype": "own"})
-    assert (
-        obstacles.find_shortage(
-            builders.workflow(weight_copies=WeightCopies(always=1e9)), asked, CARD
-        )
-        is None
-    )
+    large = builders.workflow(weight_copies=WeightCopies(always=1e9))
+    assert obstacles.find_shortage(large, asked, CARD) is None
 
 
 @pytest.mark.parametrize("block", ["matmul", "matmul-relu", "ffn", "encoder"])

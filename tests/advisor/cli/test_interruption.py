@@ -189,11 +189,8 @@ def test_resume_names_the_run_that_it_takes_and_others_that_measure(
         recorded_runs.make_run(store, finished=each).directory.name for each in (False, True)
     )
     monkeypatch.setattr(runner, "execute_controlled", lambda *_: iter(()))
-    assert (
-        run_cli("resume", home=tmp_path)
-        .stderr.splitlines()[0]
-        .endswith(f"resuming run {stopped}: the newest, {finished}, has finished")
-    )
+    first, *_ = run_cli("resume", home=tmp_path).stderr.splitlines()
+    assert first.endswith(f"resuming run {stopped}: the newest, {finished}, has finished")
     latest = run_cli("resume", "latest", home=tmp_path).stderr
     assert finished in latest.splitlines()[0]
     assert stopped not in latest

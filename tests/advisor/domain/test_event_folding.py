@@ -138,10 +138,8 @@ def test_processes_of_an_arm_have_separate_states() -> None:
         WorkerSpawned(arm=BASELINE, process=0),
         replace(DEVICE, arm=BASELINE),
     )
-    assert state.processes["compiled"] == (
-        ProcessState(outcome=Outcome()),
-        ProcessState(ready=True),
-    )
+    ended, ready = state.processes["compiled"]
+    assert (ended, ready) == (ProcessState(outcome=Outcome()), ProcessState(ready=True))
     (baseline,) = state.processes[BASELINE]
     assert baseline.device_memory is not None
 

@@ -39,6 +39,7 @@ from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 
+FAKES = pathlib.Path(__file__).parents[2] / "fakes"
 ARMS = {builders.BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
 
 
@@ -143,38 +144,8 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     assert repetitions.is_repetition_complete(recorder.state, 1, question)
 
 
-#: A workflow whose outputs vary unless it runs on one thread.
-WORKFLOW = """
-[workflow.NAME]
-title = "threaded"
-tasks = ["forward"]
-devices = ["cpu"]
-dtypes = ["float32"]
-input_formats = ["torch"]
-build_order = 1
-how_to_get = "write it"
-environment = { kind = "shared", requirements = [] }
-
-[workflow.NAME.arms.default]
-options = { fault = "FAULT" }
-
-[workflow.NAME.arms.one-thread]
-options = { fault = "" }
-after = "nondeterministic"
-
-[workflow.NAME.declared]
-lines_changed = { value = 0, source = "a fake" }
-export_step = { value = false, source = "a fake" }
-vendors = { value = 4, source = "a fake" }
-artefact_scope = { value = "any", source = "a fake" }
-target_needs = { value = "runtime", source = "a fake" }
-new_shapes = { value = "served", source = "a fake" }
-architectures = { value = "any", source = "a fake" }
-"""
-
-
-#: Workflows whose outputs vary at the check or after the race.
-THREADED = {"threaded": "varies", "later": "varies-later"}
+#: Workflows whose outputs vary at the check or after the race, unless they run on one thread.
+THREADED = ("threaded", "later")
 
 
 @pytest.fixture
@@ -184,10 +155,10 @@ def threaded_context(context: Context, tmp_path: pathlib.Path) -> Context:
     shutil.copytree(context.probes, probes)
     shutil.copytree(context.catalogue_directory, catalogue)
     workflows = probes / "workflows"
-    for name, fault in THREADED.items():
+    for name in THREADED:
         shutil.copy(workflows / "misbehaving.py", workflows / f"{name}.py")
-        with (catalogue / "workflows.toml").open("a") as file:
-            file.write(WORKFLOW.replace("NAME", name).replace("FAULT", fault))
+    with (catalogue / "workflows.toml").open("a") as file:
+        file.write((FAKES / "catalogue" / "threaded.toml").read_text())
     return builders.replace(context, probes=probes, catalogue_directory=catalogue)
 
 

@@ -35,14 +35,11 @@ def digest(catalogue: pathlib.Path, environment: Environment = APART) -> str:
 
 
 def test_environments_are_in_the_home_folder_if_one_is_set() -> None:
-    assert env_registry.default_root({"P3_ADVISOR_HOME": "/home/p3"}) == pathlib.Path(
-        "/home/p3/environments"
-    )
+    named = env_registry.default_root({"P3_ADVISOR_HOME": "/home/p3"})
+    assert named == pathlib.Path("/home/p3/environments")
     # uv runs in another directory than the user's, so the path is absolute.
-    assert (
-        env_registry.default_root({"P3_ADVISOR_HOME": "state"})
-        == pathlib.Path.cwd() / "state" / "environments"
-    )
+    relative = env_registry.default_root({"P3_ADVISOR_HOME": "state"})
+    assert relative == pathlib.Path.cwd() / "state" / "environments"
     assert env_registry.default_root({}).parts[-2:] == ("p3-advisor", "environments")
 
 
@@ -203,10 +200,8 @@ def test_variables_of_the_user_have_precedence() -> None:
 def test_the_best_version_of_several_indexes_is_taken_only_where_pip_would() -> None:
     assert "UV_INDEX_STRATEGY" not in uv(index_url="https://one")
     assert uv(extra_index_url="https://two")["UV_INDEX_STRATEGY"] == "unsafe-best-match"
-    assert (
-        uv({"UV_INDEX_STRATEGY": "first-index"}, extra_index_url="https://two")["UV_INDEX_STRATEGY"]
-        == "first-index"
-    )
+    asked = {"UV_INDEX_STRATEGY": "first-index"}
+    assert asked.items() <= uv(asked, extra_index_url="https://two").items()
 
 
 def test_python_path_variables_do_not_reach_uv() -> None:

@@ -170,11 +170,11 @@ def test_models_are_created_before_the_reference_has_written_its_outputs(
     list(session.start([(QUICK, 0)]))
     received = list(session.create_models())
     assert worker_events_of(received, Ready, REFERENCE)
-    built = list(session.build(QUICK.id))
-    assert len(worker_events_of([*received, *built], Created, QUICK.id)) == 1
-    assert len(worker_events_of(built, Opened, QUICK.id)) == 1
+    received += session.build(QUICK.id)
+    assert len(worker_events_of(received, Created, QUICK.id)) == 1
+    assert len(worker_events_of(received, Opened, QUICK.id)) == 1
     assert session.is_warmed_up(QUICK.id)
-    assert outcomes_by_arm([*built, *session.finish_reference()]) == {REFERENCE: Outcome()}
+    assert outcomes_by_arm([*received, *session.finish_reference()]) == {REFERENCE: Outcome()}
 
 
 def test_workers_whose_models_take_half_of_the_memory_start_again(
@@ -204,10 +204,8 @@ def test_device_memory_counts_what_a_build_added(
     assert isinstance(counted, DeviceMemory)
     assert (counted.arm, counted.process) == (QUICK.id, 0)
     # The last read is the peak, of the build or of the warm-up.
-    assert (
-        max(builders.known(counted.peak_bytes), builders.known(counted.serving_bytes))
-        == monitor.reads - 1 << 30
-    )
+    read = [builders.known(each) for each in (counted.peak_bytes, counted.serving_bytes)]
+    assert max(read) == monitor.reads - 1 << 30
     assert counted.total_bytes == monitor.total_bytes
 
 
@@ -318,17 +316,12 @@ def test_the_request_of_a_worker_has_the_question(
         "kind": "synthetic",
         **msgspec.to_builtins(run_config.question.model),
     }
-    assert (request["dtype"], request["device"], request["batch_sizes"]) == (
-        "float32",
-        "cpu",
-        [2, 4],
-    )
+    assert (request["dtype"], request["device"]) == ("float32", "cpu")
+    assert request["batch_sizes"] == [2, 4]
     assert (request["seed"], request["input_tokens"], request["threads"]) == (7, 5, 3)
-    assert (request["role"], read_request(run_config, REFERENCE, 0)["role"]) == (
-        "measure",
-        "reference",
-    )
-    assert request["shared_directory"] == read_request(run_config, REFERENCE, 0)["shared_directory"]
+    reference = read_request(run_config, REFERENCE, 0)
+    assert (request["role"], reference["role"]) == ("measure", "reference")
+    assert request["shared_directory"] == reference["shared_directory"]
 
 
 def test_files_of_an_interrupted_process_are_not_read(

@@ -402,8 +402,5 @@ def test_an_event_written_in_parts_is_complete() -> None:
 def test_the_default_home_is_the_named_directory_or_the_users_state(tmp_path: pathlib.Path) -> None:
     assert default_home({HOME_VARIABLE: str(tmp_path)}) == tmp_path
     assert default_home({HOME_VARIABLE: "state"}) == pathlib.Path.cwd() / "state"
-    assert (
-        default_home({HOME_VARIABLE: ""})
-        == default_home({})
-        == platformdirs.user_state_path("p3-advisor")
-    )
+    for variables in ({HOME_VARIABLE: ""}, {}):
+        assert default_home(variables) == platformdirs.user_state_path("p3-advisor")

@@ -35,11 +35,6 @@ def test_the_history_is_newest_first_with_model_and_device(three_runs: Store) ->
     assert entries == three_runs.history()
 
 
-def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
-    Store(home).create(builders.header(**builders.on_second_gpu("NVIDIA H200")))
-    assert [entry.device_name for entry in Store(home).history()] == ["NVIDIA H200"]
-
-
 def test_the_history_updates_a_run_that_has_finished_and_one_that_goes_on(
     home: pathlib.Path,
 ) -> None:

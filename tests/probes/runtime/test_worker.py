@@ -127,12 +127,8 @@ def default_path(interpreter: str) -> list[str]:
 def test_our_code_and_packages_cannot_be_imported(
     name: str, foreign_python: str, tmp_path: pathlib.Path
 ) -> None:
-    assert (
-        evaluate(
-            f"importlib.util.find_spec({name!r}) is None", tmp_path, interpreter=foreign_python
-        )
-        is True
-    )
+    expression = f"importlib.util.find_spec({name!r}) is None"
+    assert evaluate(expression, tmp_path, interpreter=foreign_python) is True
 
 
 def test_the_folder_of_the_script_is_removed_from_the_path_by_any_name(
@@ -180,17 +176,10 @@ def test_modules_of_the_same_names_on_the_path_are_not_imported(tmp_path: pathli
 
 def standard_modules(name: str) -> set[str]:
     """Return the modules of the standard library that a core module imports."""
-    tree = ast.parse(
-        (
-            catalogue_files.probes_directory().joinpath(*name.split(".")).with_suffix(".py")
-        ).read_text()
-    )
-    named = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
+    file = catalogue_files.probes_directory().joinpath(*name.split(".")).with_suffix(".py")
+    tree = ast.parse(file.read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+    named = {alias.name for node in imports for alias in node.names}
     named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     return {module.partition(".")[0] for module in named} & set(sys.stdlib_module_names)
 

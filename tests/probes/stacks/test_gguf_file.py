@@ -69,11 +69,8 @@ def test_attention_scores_do_not_change_with_the_order_of_the_rows(gguf_file: An
 
 def test_matrices_of_gpt_2_are_transposed_and_its_tables_are_not(gguf_file: Any) -> None:
     matrix = np.arange(6).reshape(2, 3)
-    assert gguf_file.arrange(matrix, "transformer.h.0.attn.c_attn.weight", "GPT2", {}).shape == (
-        3,
-        2,
-    )
-    assert gguf_file.arrange(matrix, "transformer.wte.weight", "GPT2", {}).shape == (2, 3)
+    for name, shape in (("h.0.attn.c_attn.weight", (3, 2)), ("wte.weight", (2, 3))):
+        assert gguf_file.arrange(matrix, f"transformer.{name}", "GPT2", {}).shape == shape
 
 
 def test_bits_of_bfloat16_become_float32(gguf_file: Any) -> None:

@@ -46,11 +46,8 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     for checked in answer.events_of("checked"):
         assert checked["accuracy_class"] == "exact"
         agreement = checked["agreement"]
-        assert (
-            agreement["identical_sequences"]
-            == agreement["sequences"]
-            == SETS * checked["shape"]["batch_size"]
-        )
+        assert agreement["sequences"] == SETS * checked["shape"]["batch_size"]
+        assert agreement["identical_sequences"] == agreement["sequences"]
         assert ("likeliest" in agreement["method"]) == (workflow != "tensorrt_llm")
         assert (agreement["positions"] > 0) == (workflow != "tensorrt_llm")
     (engaged,) = answer.events_of("engagement")
@@ -63,11 +60,8 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     assert facts.serving_command
     assert MODEL in shlex.split(facts.serving_command)
     (loaded,) = answer.events_of("opened")
-    assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == (
-        "tokens",
-        NEW,
-        2000,
-    )
+    assert (loaded["unit"], loaded["units_per_sample"]) == ("tokens", NEW)
+    assert loaded["parameter_bytes"] == 2000
     assert len(answer.events_of("visited")) == 1
     for visit in answer.events_of("visited"):
         assert 1 <= len(visit["first_token_seconds"]) <= 3
