@@ -166,19 +166,20 @@ def advise_by_shape(
     advised: ScoredArm, results: Results, by_shape: Mapping[Shape, Sequence[ScoredArm]]
 ) -> tuple[ShapeAdvice, ...]:
     speedups = {(arm, cell.shape): cell.speedup.value for arm, cell in results.cells}
-    found = []
-    for shape, ranked in sorted(by_shape.items()):
-        best = next((each for each in ranked if not (each.failures or each.unproven)), None)
-        if best is not None and (advised.arm, shape) in speedups:
-            found.append(
-                ShapeAdvice(
-                    shape=shape,
-                    arm=best.arm,
-                    speedup=speedups[best.arm, shape],
-                    advised_speedup=speedups[advised.arm, shape],
-                )
-            )
-    return tuple(found)
+    best = {
+        shape: next((each.arm for each in ranked if not (each.failures or each.unproven)), None)
+        for shape, ranked in sorted(by_shape.items())
+    }
+    return tuple(
+        ShapeAdvice(
+            shape=shape,
+            arm=arm,
+            speedup=speedups[arm, shape],
+            advised_speedup=speedups[advised.arm, shape],
+        )
+        for shape, arm in best.items()
+        if arm is not None and (advised.arm, shape) in speedups
+    )
 
 
 def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:

@@ -11,9 +11,8 @@ from advisor.decide.sensitivity import SAME_SCORE
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.measurement import Measurement
-from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ShapeAdvice
-from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
+from advisor.domain.results import ScoredArm
 
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
@@ -66,7 +65,8 @@ def _largest_error(measurement: Measurement) -> float:
 
 
 def is_mostly_as_good(facts: AdvisedAnswer, arm: str) -> bool:
-    return facts.decision.contenders.get(arm, 0.0) >= MOSTLY
+    decision = facts.decision
+    return arm in decision.options_as_good or decision.contenders.get(arm, 0.0) >= MOSTLY
 
 
 def is_baseline_as_good(facts: AdvisedAnswer) -> bool:
@@ -82,35 +82,8 @@ def arms_as_good(facts: AdvisedAnswer, shown: str) -> list[ScoredArm]:
     """
     is_told = shown == facts.scored.arm and is_baseline_as_good(facts)
     left_out = {shown, facts.answer.results.baseline if is_told else shown}
-    equals = (facts.scored.arm, *facts.decision.as_good)
+    equals = (facts.scored.arm, *facts.decision.as_good, *facts.decision.options_as_good)
     return [facts.arms[each] for each in equals if each not in left_out]
-
-
-def late_arms(facts: AdvisedAnswer) -> dict[str, str]:
-    """Return an arm of each workflow that was not reached, but for those that might lead.
-
-    Where some might, of the others `torch.compile` alone is missed.
-    """
-    outstanding, unmeasured = facts.decision.outstanding, facts.answer.unmeasured
-    named = {each.workflow for each in unmeasured if each.arm in outstanding}
-    named |= {each.workflow for each in facts.answer.scores}
-    return {
-        each.workflow: each.arm
-        for each in reversed(unmeasured)
-        if each.skip_cause == "out-of-time" and each.workflow not in named
-        if each.workflow == PLAIN_COMPILE or not outstanding
-    }
-
-
-def arms_timed_once(facts: AdvisedAnswer) -> list[str]:
-    """Return the arms that may lead and were timed in one process at a shape."""
-    results = facts.answer.results
-    return [
-        each.arm
-        for each in results.measurements
-        if each.arm in facts.decision.contenders and each.arm != results.baseline
-        if any(cell.processes == 1 for cell in each.cells)
-    ]
 
 
 def shapes_led_by_others(facts: AdvisedAnswer) -> list[ShapeAdvice]:
@@ -119,13 +92,4 @@ def shapes_led_by_others(facts: AdvisedAnswer) -> list[ShapeAdvice]:
         each
         for each in facts.advice.advice_by_shape
         if facts.decision.word != "OPEN" and each.speedup >= CLEARLY_FASTER * each.advised_speedup
-    ]
-
-
-def slower_shapes(facts: AdvisedAnswer) -> list[ShapeAdvice]:
-    """Return the shapes at which the advised arm is slower than the baseline."""
-    return [
-        each
-        for each in facts.advice.advice_by_shape
-        if each.advised_speedup * (1 + EQUIVALENCE_MARGIN) < 1
     ]

@@ -58,7 +58,7 @@ def grade(
     )
     decisive = (
         *(("the decision is open",) if decision == "OPEN" else ()),
-        *_missing_shapes(missing),
+        *(f"{each.description} was not measured" for each in missing),
         *find_unfitness(results),
     )
     reasons: list[str] = []
@@ -106,15 +106,6 @@ def _find_unchecked(results: Results) -> list[str]:
         if checked.accuracy_class == "unchecked"
     }
     return sorted(found)
-
-
-def _missing_shapes(missing: Sequence[Shape]) -> list[str]:
-    if not missing:
-        return []
-    if len(missing) == 1:
-        return [f"{missing[0].description} was not measured"]
-    kind = "shapes" if missing[0].tokens else "batch sizes"
-    return [f"{kind} {', '.join(map(str, missing))} were not measured"]
 
 
 def _missing_process_intervals(results: Results) -> list[str]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import msgspec
-
-from advisor.decide.trust import find_unfitness, is_unfit
+from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
@@ -18,6 +15,7 @@ from advisor.domain.recommendation import BreakEven
 from advisor.domain.results import Adoption
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, call_as_given, lines_for, shorten
+from advisor.report.formatting import name_some
 from advisor.report.headline import first_line, write_headline
 from advisor.report.setup_facts import describe_shapes
 from probes.facts import TRAINING_MODE
@@ -69,9 +67,7 @@ def _missing(answer: Answer) -> str:
         if each.status == "excluded" or each.skip_cause == "out-of-time"
     ]
     if arms:
-        left = len(arms) - MOST_MISSING
-        more = [f"{left} more"] if left > 0 else []
-        return f"{text.join_names([*arms[:MOST_MISSING], *more])} not measured"
+        return f"{name_some(arms, MOST_MISSING)} not measured"
     if shapes := answer.unmeasured_shapes:
         return f"{describe_shapes(answer, shapes)} not measured"
     if not answer.results.repeats:
@@ -83,39 +79,25 @@ def answer_lines(answer: Answer) -> list[str]:
     return [first_line(answer), *stop_notice(answer), *lines_below_first(answer)]
 
 
-#: Parts of the headline that say where the answer is not the best one.
-DETAILS = {"requests", "batch-sizes"}
-
-
 def short_answer_lines(
-    answer: Answer, *, has_details: bool = True, has_next_step: bool = True
+    answer: Answer, *, has_details: bool = True, has_cause: bool = True
 ) -> list[str]:
-    """Return what to use, how certain that is, what it costs, and how far to trust it.
-
-    The next step, if it follows, says how to keep the caches.
-    """
+    """Return what to use, how certain that is, what it costs, and how far to trust it."""
     advice = answer.recommendation
     if advice is None:
         return [*answer_lines(answer), *_graph_breaks(answer)]
     priorities, is_alone = answer.question.priorities, advice.decision.word is None
-    left_out = {"answer", *(() if is_alone else ("change",)), *(() if has_details else DETAILS)}
+    left_out = {"answer", *(() if is_alone else ("change",))}
     certainty, *further = [
         line.text for line in write_headline(answer) if line.part not in left_out
     ]
     if priorities != DEFAULT_PRIORITIES:
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
-    tells_caches = has_next_step and "CACHE" in "".join(next_steps(answer)[:1])
-    caches = " (how: show --full)" if has_details and not tells_caches else ""
     ranked = answer.advised
-    cost = ranked and f"Cost: {cost_line(answer, ranked, caches, has_details=has_details)}. "
-    # The certainty has more of what speaks against such an answer.
-    is_doubted = advice.decision.word in {"LIKELY", "OPEN"}
-    told = find_unfitness(answer.results) if is_doubted else []
-    reasons = [each for each in advice.trust_reasons if each not in told]
-    trust = [advice.trust, *reasons[:1]]
-    if is_doubted or not has_details:
-        trust = [each.partition(":")[0] for each in trust]
+    cost = ranked and f"Cost: {cost_line(answer, ranked, has_details=has_details)}. "
+    reasons = [each for each in advice.trust_reasons if each not in certainty]
+    trust = [f"Trust {advice.trust}", *(each.partition(":")[0] for each in reasons[:1])]
     if left := len(reasons[1:]):
         trust[-1] += f", and {text.write_count(left, 'other reason')}"
     return [
@@ -125,7 +107,7 @@ def short_answer_lines(
         *further,
         *_graph_breaks(answer),
         *origin,
-        f"{cost or ''}Trust {': '.join(trust)}.",
+        f"{cost or ''}{': '.join(trust if has_cause else trust[:1])}.",
     ]
 
 
@@ -177,10 +159,8 @@ def lines_below_first(answer: Answer) -> list[str]:
     )
     floor = answer.results.noise_floor
     noise = "not known" if floor is None else text.format_share(floor, decimals=1)
-    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
-    trust = f"{advice.trust} (A best, D lowest){reason}."
-    floor_line = "" if noise in trust else f" Noise floor: {noise}."
-    evidence = f"Trust: {trust}{floor_line} Score: {lead}."
+    trust = f"Trust: {advice.trust} (A best, D lowest)"
+    evidence = f"{trust}. Noise floor: {noise}. Score: {lead}."
     further = [line.text for line in write_headline(answer)[1:]]
     cost = [f"Cost: {cost_line(answer, answer.advised)}."] if answer.advised else []
     return [*further, *cost, *origin, evidence, *unfit_notice(answer), *how_to_remeasure(answer)]
@@ -222,13 +202,11 @@ def next_steps(answer: Answer) -> list[str]:
 EAGER_COST = "no build and no change of the code"
 
 
-def cost_line(
-    answer: Answer, ranked: RankedArm, caches: str = "", *, has_details: bool = True
-) -> str:
+def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) -> str:
     """Return what an arm costs its user, next to the baseline.
 
     Other baselines than eager PyTorch cost something, too: a server is started, an ONNX file is
-    loaded. `caches` says how a build from caches is had. Without details the shapes are not named.
+    loaded. Without details the shapes are not named.
     """
     scored, measured = ranked
     if scored.arm == EAGER:
@@ -237,7 +215,7 @@ def cost_line(
     warm = None if scored.adoption.export_step else measured.build_seconds.warm
     build = f"build {text.format_seconds(measured.build_seconds.cold)} s"
     if warm is not None:
-        build += f", {text.format_seconds(warm)} s from caches{caches}"
+        build += f", {text.format_seconds(warm)} s from caches"
     change = _change(scored.adoption, is_server=answer.question.serves)
     fixed = "refuses other shapes than it was built for"
     if len(answer.question.shapes) > 1:
@@ -251,8 +229,8 @@ def cost_line(
     ]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm:
-        found = advice.break_even if has_details else _over_shapes(advice.break_even)
-        parts += filter(None, [when_repaid(answer, found)])
+        most = MOST_COUNTS if has_details else 1
+        parts += filter(None, [when_repaid(answer, advice.break_even, most)])
     return "; ".join(parts)
 
 
@@ -262,56 +240,44 @@ def is_fixed(ranked: RankedArm) -> bool:
     return (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
 
 
-#: With more numbers of requests, the smallest and the largest are named.
+#: More numbers of requests become one range.
 MOST_COUNTS = 3
 
 
-def _over_shapes(found: Sequence[BreakEven]) -> Sequence[BreakEven]:
-    """Return one with the range of all, unless the build pays off at some of the shapes only."""
-    counts = [each.requests for each in found if each.requests is not None]
-    if not found or len(counts) < len(found):
-        return found
-    low = min(counts + [each.low for each in found if each.low is not None])
-    highs = [each.high for each in found if each.high is not None]
-    high = max(highs) if len(highs) == len(found) else None
-    return [msgspec.structs.replace(found[0], requests=low, low=low, high=high)]
-
-
-def when_repaid(answer: Answer, break_even: Sequence[BreakEven]) -> str:
-    """Return the requests after which the build has paid off, by shape; of many, the extremes.
+def when_repaid(answer: Answer, break_even: Sequence[BreakEven], most: int = MOST_COUNTS) -> str:
+    """Return the requests after which the build has paid off, by shape, or the range of all.
 
     Empty where it pays off at none.
     """
-    shapes: dict[str, list[Shape]] = {}
-    for each in sorted(break_even, key=lambda each: each.requests or math.inf):
-        shapes.setdefault(_count_requests(each), []).append(each.shape)
-    never = shapes.pop("", [])
-    counts = [*shapes]
-    if not counts:
+    paid = [each for each in break_even if each.requests is not None]
+    if not paid:
         return ""
-    named = counts if len(counts) <= MOST_COUNTS else [counts[0], counts[-1]]
-    if len(break_even) == len(shapes[named[0]]):
-        return f"repaid after {text.write_count(named[0], 'request')}"
+    counts: dict[str, list[Shape]] = {}
+    for each in paid:
+        counts.setdefault(_count_requests([each]), []).append(each.shape)
+    if len(counts) > most:
+        counts = {_count_requests(paid): [each.shape for each in paid]}
     found = [
-        f"{text.write_count(count, 'request')} at {describe_shapes(answer, shapes[count])}"
-        for count in named
+        f"{count} at {describe_shapes(answer, shapes)}" if len(shapes) < len(break_even) else count
+        for count, shapes in counts.items()
     ]
+    never = [each.shape for each in break_even if each.requests is None]
     last = f"; never at {describe_shapes(answer, never)}" if never else ""
     return f"repaid after {text.join_names(found)}{last}"
 
 
-def _count_requests(found: BreakEven) -> str:
-    if found.requests is None:
-        return ""
-    low = _round(found.requests if found.low is None else found.low)
-    high = _round(found.high)
-    return low if low == high else f"{low} to {high}" if high else f"at least {low}"
+def _count_requests(found: Sequence[BreakEven]) -> str:
+    """Return the range of the numbers; each has one, and may have no upper bound."""
+    low = _round(min(each.low if each.low is not None else each.requests or 0.0 for each in found))
+    highs = [each.high for each in found if each.high is not None]
+    if len(highs) < len(found):
+        return f"at least {low} requests"
+    high = _round(max(highs))
+    return text.write_count(low if low == high else f"{low} to {high}", "request")
 
 
-def _round(requests: float | None) -> str:
-    """Return a number of requests with two significant digits; empty for never."""
-    if requests is None:
-        return ""
+def _round(requests: float) -> str:
+    """Return a number of requests with two significant digits."""
     return text.format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
 
 

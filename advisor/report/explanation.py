@@ -14,7 +14,6 @@ from advisor.domain.constraints import CRITERIA, LETTERS
 from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import ArmName
-from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
 from advisor.domain.workflow import Workflow
 from advisor.report import shortcomings
@@ -93,9 +92,7 @@ def explain_arm(
     if "performance" in criteria:
         lines += _measured_lines(answer, ranked, known.get(ranked.workflow))
     for name in criteria:
-        rating = scored.ratings[name]
-        figure = write_fact(answer, ranked, rating)
-        lines += _criterion_lines(name, rating, figure, has_range=is_range(answer, ranked, rating))
+        lines += _criterion_lines(answer, ranked, name)
         if name == "input_flexibility":
             lines += [
                 f"    {shortcomings.describe_new_shape(each)}"
@@ -113,7 +110,7 @@ def explain_arm(
     share = advice.decision.contenders.get(scored.arm) if advice else None
     if "performance" in criteria and share is not None:
         meaning = catalogue_files.read_glossary()["certainty"]
-        lines.append(f"  {describe_certainty(answer.results, share)}: {meaning}")
+        lines.append(f"  {describe_certainty(share)}: {meaning}")
     return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 
 
@@ -162,7 +159,9 @@ def _write_speedup(answer: Answer, speedup: Interval) -> str:
     return text.write_speedup(speedup, unfit=unfit, interval=True, in_words=unfit, decimals=3)
 
 
-def _criterion_lines(name: str, score: Rating, figure: str, *, has_range: bool) -> list[str]:
+def _criterion_lines(answer: Answer, ranked: RankedArm, name: str) -> list[str]:
+    score = ranked.scored.ratings[name]
+    figure, has_range = write_fact(answer, ranked, score), is_range(answer, ranked, score)
     decisive = f"{name_fact(score.fact)} {'is' if has_range else '='} {figure}"
     grade = f"grade {score.grade:.2f}, {score.why}"
     if has_range:

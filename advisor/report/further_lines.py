@@ -12,8 +12,9 @@ from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import COLD, Variant
-from advisor.domain.model import TransformersModel, has_random_weights
+from advisor.domain.model import has_random_weights
 from advisor.domain.serving import AskedRate, ServedArm
+from advisor.report.formatting import name_some
 from probes.checks import Checked, Fault
 from probes.facts import FREED_MEMORY
 
@@ -25,16 +26,12 @@ BEYOND_ROUNDING: Mapping[Fault, str] = {
     "row-error": ", and more in a single row than rounding explains",
     "typical-error": ", and more in most elements than rounding explains",
 }
-#: What is said of float32, by whether the model takes images.
-WITHOUT_TF32 = {
-    False: "TF32 was off, as it is by default; p3-advisor improve tries it.",
-    True: "TF32 was off, which PyTorch uses in convolutions; p3-advisor improve tries it.",
-}
+#: By default PyTorch uses it in convolutions.
+WITHOUT_TF32 = "TF32 was off, also in convolutions; p3-advisor improve tries it."
 #: States that a line names.
 MOST_STATES = 3
 #: What is said of a CPU whose C library kept freed memory, also for the baseline.
-MEMORY_KEPT = "All arms ran after bytearray(31 * 2**20): it keeps freed memory. Try it alone."
-NOT_TIMED = "could not be measured"
+MEMORY_KEPT = "All arms ran after bytearray(31 * 2**20), so that freed memory is reused."
 DOUBTS: dict[Doubt, str] = {
     "busy": "the machine was busy",
     "contradictory": "typical and fastest calls contradict each other",
@@ -73,20 +70,17 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     speed = variant.speedup
     if speed is None or speed.low is None or speed.high is None:
         return f"{code} fails: {variant.failure}."
-    gain = text.write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)
-    doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
+    compared = f"as {answer.baseline_title} in float32"
+    outputs = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
-        left = len(variant.graph_breaks)
-        breaks = f"{text.write_count(left, 'graph break')} instead of {before}"
-        speed_is = (
-            NOT_TIMED if text.is_unknown(speed) else f"is {gain} of that without these settings"
-        )
-        return f"{code} has {breaks}. Its speed {speed_is}{doubt}; outputs as before."
-    error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
-    if text.is_unknown(speed):
-        return f"{code} has a speed that {NOT_TIMED}{doubt}; {error}."
-    return f"{code} is {gain} as fast as {answer.baseline_title} in float32, {error}{doubt}."
+        breaks = text.write_count(len(variant.graph_breaks), "graph break")
+        compared, outputs = "as without", f"{breaks} instead of {before}, outputs as before"
+    gain = text.write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)
+    is_fast = f"is {gain} as fast {compared}"
+    speed_is = "has an unknown speed" if text.is_unknown(speed) else is_fast
+    doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
+    return f"{code} {speed_is}{doubt}; {outputs}."
 
 
 def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
@@ -115,8 +109,7 @@ def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
     names = dict.fromkeys(name for each in checks for name in each.accuracy.changed_states)
     if not names:
         return []
-    further = ["others"] if len(names) > MOST_STATES else []
-    named = text.join_names([*list(names)[:MOST_STATES], *further])
+    named = name_some([*names], MOST_STATES)
     changed = f"Each call changes these values: {named}. Outputs of equal calls stay the same."
     return [f"{changed} Compiled and exported programs may leave that out, and be faster for it."]
 
@@ -136,7 +129,7 @@ def describe_quantised(facts: AdvisedAnswer) -> list[str]:
         return []
     worst = worst_check(facts.measured.correctness)
     is_close = worst is not None and worst.accuracy_class == "close"
-    error = f" ({_cost(worst, is_quantised=True)})" if worst is not None and is_close else ""
+    error = f" ({_cost(worst)})" if worst is not None and is_close else ""
     native = _alternative(facts, facts.advice.best_native)
     instead = f" Best without: {native}." if native else ""
     random = (
@@ -159,16 +152,8 @@ def describe_precision(facts: AdvisedAnswer) -> list[str]:
     than = f"Probably in a lower precision than {facts.answer.question.dtype}"
     lines = [f"{than}: {text.join_names(lower)}."] if lower else []
     if facts.advice.can_try_tf32:
-        lines.append(WITHOUT_TF32[_takes_images(facts.answer)])
+        lines.append(WITHOUT_TF32)
     return [" ".join(lines)] if lines else []
-
-
-def _takes_images(answer: Answer) -> bool:
-    """Return whether the model takes images, by its configuration or the sizes of a sample."""
-    model, inputs = answer.question.model, answer.results.inputs
-    has_channels = isinstance(model, TransformersModel) and "num_channels" in (model.config or {})
-    sizes = inputs.shapes if inputs is not None else ()
-    return has_channels or any(len(each) == len("CHW") for each in sizes)
 
 
 def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:
@@ -194,7 +179,7 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
     return [f"Its outputs are close, not exact: {_cost(worst)}{reason}. {instead}"]
 
 
-def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
+def _cost(checked: Checked) -> str:
     found = checked.accuracy
     if found.error is None:
         return "their error is not known"
@@ -204,8 +189,6 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
         size = f"relative error {found.error:.1e}"
     else:
         size = f"divergence of {found.error:.1e} nats a token"
-    if is_quantised:
-        return size
     ratio = text.format_number(found.ratio_to_eager, digits=2)
     times = f", {ratio} times that of {EAGER_TITLE}" if found.ratio_to_eager else ""
     return f"{size}{times}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from advisor.decide.trust import is_unfit
@@ -19,7 +19,7 @@ from advisor.domain.text import (
     format_number,
     format_share,
 )
-from advisor.report.formatting import Column, ReportTable, format_error, table_rows
+from advisor.report.formatting import Column, ReportTable, Subject, format_error, table_rows
 
 COST_HEAD = "cost per million tokens"
 ENERGY_HEAD = "J/token"
@@ -48,9 +48,6 @@ SERVER_COLUMNS: tuple[Column[ServedArm], ...] = (
     ("failed", lambda each: str(each.failed)),
     ("discarded", lambda each: str(each.discarded)),
     ("texts checked", lambda each: str(each.texts_checked)),
-)
-#: Columns that are left out where no server has a value.
-OPTIONAL_COLUMNS: tuple[Column[ServedArm], ...] = (
     (COST_HEAD, lambda each: format_number(each.cost_per_million_tokens, digits=3)),
     (ENERGY_HEAD, lambda each: format_number(each.joules_per_token, digits=3)),
 )
@@ -79,22 +76,26 @@ ASKED_COLUMNS: tuple[Column[Asked], ...] = (
     ("in limits", lambda each: format_share(getattr(each[1].level, "met", None))),
     ("TTFT ms p95", lambda each: _percentile("ttft_seconds", 1, each[1].level)),
     ("ITL ms p95", lambda each: _percentile("itl_seconds", 1, each[1].level)),
+    ("price per hour", lambda each: format_number(each[1].price_per_hour)),
 )
-PRICE_COLUMN: Column[Asked] = ("price per hour", lambda each: format_number(each[1].price_per_hour))
 
 
 def server_rows(answer: Answer) -> list[list[str]]:
     """Return the head and a row for each server, the best first; nothing for another task."""
     arms, load = [*answer.served.values()], answer.question.load
     share = load.share if load else 1.0
-    optional = [
-        column for column in OPTIONAL_COLUMNS if any(column[1](each) != MISSING for each in arms)
-    ]
     first: tuple[Column[ServedArm], ...] = (
         ("arm", lambda each: each.arm),
         ("requests/s (95 %)", lambda each: _write_goodput(each, share)),
     )
-    return table_rows([*first, *SERVER_COLUMNS, *optional], arms)
+    return table_rows(_known_columns([*first, *SERVER_COLUMNS], arms), arms)
+
+
+def _known_columns(
+    columns: Sequence[Column[Subject]], subjects: Sequence[Subject]
+) -> list[Column[Subject]]:
+    """Return the columns in which a subject has a value."""
+    return [each for each in columns if any(each[1](one) != MISSING for one in subjects)]
 
 
 def _write_goodput(served: ServedArm, share: float) -> str:
@@ -122,15 +123,13 @@ def tables(answer: Answer) -> list[ReportTable]:
     arms, load = [*answer.served.values()], answer.question.load
     levels = [(each, level) for each in arms for level in shown_levels(each)]
     asked = [(each.arm, each.asked) for each in arms if each.asked is not None]
-    has_price = any(each.price_per_hour is not None for _, each in asked)
-    columns = [*ASKED_COLUMNS, *([PRICE_COLUMN] if has_price else [])]
     rate = f"{load.rate:g}" if load is not None and load.rate is not None else MISSING
     title = f"Servers for the asked {rate} requests/s"
     found = [
         ReportTable("text", TEXT_TITLE, text_rows(answer), mismatch_lines(answer)),
         ReportTable("servers", "Servers under load", server_rows(answer)),
         ReportTable("latency", LATENCY_TITLE, table_rows(LEVEL_COLUMNS, levels)),
-        ReportTable("asked", title, table_rows(columns, asked)),
+        ReportTable("asked", title, table_rows(_known_columns(ASKED_COLUMNS, asked), asked)),
     ]
     return [table for table in found if table.rows]
 

@@ -1,28 +1,28 @@
 """The short answer: what to use, how certain that is, and what would change it.
 
 Full outputs show these lines as they are, short ones some of them. Further lines follow where the
-advised arm is not exact, where the best arm differs by shape, or where the advised arm is slower
-than the baseline at one of them.
+advised arm is not exact, or where the best arm differs by shape.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
-from advisor.decide.rivals import arms_timed_once, find_faster_arm, is_baseline_as_good, late_arms
-from advisor.decide.trust import is_unfit
-from advisor.decide.unmeasured import crossed_bounds
+from advisor.decide.rivals import arms_as_good, find_faster_arm, is_baseline_as_good
+from advisor.decide.trust import find_unfitness, is_unfit
 from advisor.domain import text
 from advisor.domain.answer import AdvisedAnswer, Answer, UnmeasuredArm
 from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError
 from advisor.domain.model import OnnxModel, short_name
-from advisor.domain.plan import PLAIN_COMPILE
+from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.recommendation import ChosenFor
-from advisor.domain.results import ScoredArm
+from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.report import further_lines, other_arms
+from advisor.report.formatting import name_some
 from probes.outcome import OTHER_WORKFLOWS
 
 #: What a line of the headline is about.
@@ -68,10 +68,10 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 NO_FLIP = "No other weight of one of the three Ps changes the answer."
 #: Problems of figures that do not decide.
 UNDECIDED = {MachineUnfitError.name, ConstraintUndecidedError.name}
-#: Arms that are outstanding, further ones are counted, and workflows that failed.
-MOST_NAMED = 3
-#: The same for arms that might be better: their line is long.
-MOST_OUTSTANDING = 2
+#: Workflows without a result, and arms that might be better, whose line is long.
+MOST_FAILED, MOST_OUTSTANDING = 3, 2
+#: Less than this share of speed, or than these points of score, counts as nothing.
+NOTHING = 0.005
 
 
 def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
@@ -129,20 +129,20 @@ def _is_alone(facts: AdvisedAnswer) -> bool:
 
 
 def _certainty(facts: AdvisedAnswer) -> str:
-    found, as_good = facts.decision.word, other_arms.describe_equals(facts, facts.scored.arm)
-    # A clear answer may have equals, and its word must not hide them.
-    is_first = found == "CLEAR" and bool(as_good)
+    faster = find_faster_arm(facts)
+    told = faster.scored.arm if faster else ""
+    as_good = other_arms.describe_equals(facts, facts.scored.arm, told)
     compared = {each.workflow for each in facts.answer.scores}
-    asked = f" among the {len(compared)} workflows measured"
-    word = f"{found}{asked if facts.answer.question.workflows and len(compared) > 1 else ''}"
+    is_asked = bool(facts.answer.question.workflows) and len(compared) > 1
+    among = f" among the {len(compared)} workflows measured" if is_asked else ""
+    why = _why_not_clear(facts)
+    if facts.decision.word == "CLEAR" and arms_as_good(facts, facts.scored.arm):
+        why = ": nothing is better by much; an arm can be about as good all the same"
     sentences = [
-        f"{word}: nothing is better by much; {as_good}."
-        if is_first
-        else f"{word}{_why_not_clear(facts)}.",
+        f"{facts.decision.word}{among}{why}.",
         _speed(facts),
         _chosen_for(facts),
-        f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
-        _options_as_good(facts),
+        f"{as_good[:1].upper()}{as_good[1:]}." if as_good else "",
         _wrong_choice(facts),
         other_arms.describe_faster(facts),
         _not_reached(facts),
@@ -152,8 +152,16 @@ def _certainty(facts: AdvisedAnswer) -> str:
 
 
 def _not_reached(facts: AdvisedAnswer) -> str:
-    titles = [facts.answer.titles[arm] for arm in late_arms(facts).values()][:MOST_NAMED]
-    return f"Not measured for lack of time: {text.join_names(titles)}." if titles else ""
+    """Name the workflows for which the time was too short, also those that could not lead."""
+    told = {ArmName.parse(arm).workflow for arm in facts.decision.outstanding}
+    told |= {each.workflow for each in facts.answer.scores}
+    titles = {
+        each.workflow: each.title
+        for each in reversed(facts.answer.unmeasured)
+        if each.skip_cause == "out-of-time" and each.workflow not in told
+    }
+    late = name_some([*titles.values()], MOST_FAILED) if titles else ""
+    return late and f"Not measured for lack of time: {late}."
 
 
 def _settings_alone(facts: AdvisedAnswer) -> str:
@@ -167,17 +175,14 @@ def _settings_alone(facts: AdvisedAnswer) -> str:
 def _why_alone(facts: AdvisedAnswer) -> str:
     """Return why the advised arm is compared with nothing: what the other workflows failed at."""
     if not _is_alone(facts):
-        others = (each for each in facts.answer.scores if each.failures)
-        may_meet = any(crossed_bounds(each, facts.answer.measurements[each.arm]) for each in others)
-        certain = " for certain" if may_meet else ""
-        only = f"No other measured workflow meets the constraints{certain}."
+        only = "No other measured workflow is known to meet the constraints."
         return " ".join(filter(None, [only, _speed(facts), _not_reached(facts)]))
     failed = {
         each.workflow: f"{facts.answer.titles.get(each.workflow, each.title)} ({each.status})"
         for each in reversed(_planned_arms(facts))
     }
     if failed:
-        return f"Without a result: {text.join_names(list(failed.values())[:MOST_NAMED])}."
+        return f"Without a result: {text.join_names([*failed.values()][:MOST_FAILED])}."
     if facts.answer.question.workflows:
         return "No other workflow was asked for."
     return "No other workflow of the model can be measured here."
@@ -192,11 +197,10 @@ def _planned_arms(facts: AdvisedAnswer) -> list[UnmeasuredArm]:
 def _how_to_compare(facts: AdvisedAnswer) -> str:
     """Return the next step of an arm without a result, after its reason, or another one."""
     unmeasured, planned = facts.answer.unmeasured, _planned_arms(facts)
-    workflows = {each.workflow for each in planned}
-    tried = f", or {OTHER_WORKFLOWS}" if PLAIN_COMPILE in workflows else ""
+    is_tried = any(each.workflow == PLAIN_COMPILE for each in planned)
     for each in planned:
         if each.fix:
-            step = each.fix.removesuffix(tried)
+            step = each.fix.removesuffix(f", or {OTHER_WORKFLOWS}" if is_tried else "")
             return f"{each.title}: {text.shorten_text(each.reason)}. To compare it: {step}."
     missing = [each.fix for each in unmeasured if each.status == "not-installed" and each.fix]
     wider = "ask without --workflows, which compares it with all that this machine has"
@@ -211,32 +215,23 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         return ""
     reasons = []
     if not found.certain:
-        certainty = other_arms.describe_certainty(facts.answer.results, found.certainty)
+        certainty = other_arms.describe_certainty(found.certainty)
         reasons.append(f"best, or as good, with {certainty}")
     if not found.fit and facts.is_baseline:
         # The reason follows the speed of another arm.
-        reasons.append(other_arms.describe_unfitness(facts.answer.results))
+        reasons.append(_unfitness(facts))
     if not found.replicated:
-        reasons.append(_timed_once(facts))
+        reasons.append("an arm that may lead was timed in one process alone")
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
-        titles = [facts.answer.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
-        left = len(found.outstanding) - len(titles)
-        more = [text.write_count(left, "other")] if left else []
-        names = text.join_names([*titles, *more])
-        reasons.append(f"no measurement of {names}, which might be better")
-    if len(reasons) == 1 and not found.replicated:
-        return f": {reasons[0]}, and a second may differ"
+        names = name_some([facts.answer.titles[arm] for arm in found.outstanding], MOST_OUTSTANDING)
+        reasons.append(f"no measurement of {names}, which might be better with these weights")
     return ": " + "; ".join(reasons) if reasons else ""
 
 
-def _timed_once(facts: AdvisedAnswer) -> str:
-    single = arms_timed_once(facts)
-    if len(single) > 1:
-        return f"{len(single)} arms that may lead were timed in one process"
-    title = facts.answer.titles[single[0]] if single else "the next best arm"
-    return f"{title} was timed in one process"
+def _unfitness(facts: AdvisedAnswer) -> str:
+    return " and ".join(find_unfitness(facts.answer.results))
 
 
 def _chosen_for(facts: AdvisedAnswer) -> str:
@@ -244,7 +239,7 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
     advised, own = CHOSEN_FOR.get(facts.decision.chosen_for), facts.scored
     if advised is None:
         return ""
-    first = _first(facts)
+    first = next((each for each in facts.answer.scores if not each.failures), facts.scored)
     highest, lower = text.format_apart(first.score, own.score)
     compared = f"{own.title} scores {lower}, {first.title} {highest}"
     if first.unproven:
@@ -252,72 +247,52 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
     return f"{compared}: of such close scores {advised} is advised."
 
 
-def _first(facts: AdvisedAnswer) -> ScoredArm:
-    return next((each for each in facts.answer.scores if not each.failures), facts.scored)
-
-
-def _options_as_good(facts: AdvisedAnswer) -> str:
-    """Name the arms of the advised workflow that are about as good and not named elsewhere."""
-    faster = find_faster_arm(facts)
-    named = {_first(facts).arm, faster.scored.arm if faster else ""}
-    options = [
-        f"{scored.title} ({other_arms.describe_gain(facts, scored)}, "
-        f"{other_arms.describe_points(facts.scored, scored)})"
-        for scored in (facts.arms[each] for each in facts.decision.options_as_good)
-        if scored.arm not in named
-    ]
-    return f"About as good with other options: {text.join_names(options, 'or')}." if options else ""
-
-
 def _wrong_choice(facts: AdvisedAnswer) -> str:
     lost, points = facts.decision.lost_speed, facts.decision.lost_score
-    is_slight = facts.decision.word == "CLEAR" or points < other_arms.NOTHING
-    if facts.decision.outstanding or (is_slight if lost is None else lost < other_arms.NOTHING):
+    is_slight = facts.decision.word == "CLEAR" or points < NOTHING
+    if facts.decision.outstanding or (is_slight if lost is None else lost < NOTHING):
         return ""
-    if lost is None:
-        size = f"{points:.2f} points of the score"
-    else:
-        size = (
-            f"{text.format_share(lost)} of speed"
-            if lost <= 1
-            else f"a factor of {1 + lost:.1f} in speed"
-        )
+    size = f"{points:.2f} points of the score"
+    if lost is not None:
+        size = f"{text.format_share(lost)} of speed"
     return f"At these weights another arm may be better by up to {size}."
 
 
 def _speed(facts: AdvisedAnswer) -> str:
-    baseline = facts.answer.baseline_title
+    """Return the speed-up, and where the advised arm is slower than the baseline."""
     if facts.is_baseline:
         return ""
-    speedup = facts.measured.speedup
+    baseline, unfit = facts.answer.baseline_title, is_unfit(facts.answer.results)
+    shown = text.write_speedup(facts.measured.speedup, unfit=unfit, interval=True, in_words=True)
     measured = "the request rate of" if further_lines.describe_goodput(facts) else "as fast as"
-    than = f"{measured} {baseline}"
-    unfit = is_unfit(facts.answer.results)
-    shown = text.write_speedup(speedup, unfit=unfit, in_words=True).capitalize()
-    if speedup.low is None or speedup.high is None:
-        return f"{shown} {than} (interval not known)."
-    if speedup.is_range(unfit=unfit):
-        why = f": {other_arms.describe_unfitness(facts.answer.results)}" if unfit else ""
-        return f"{shown} {than}{why}."
-    is_doubtful = facts.decision.word != "CLEAR" and speedup.low < 1 < speedup.value
-    doubt = "; it may be slower" if is_doubtful else ""
-    interval = f"({speedup.low:.2f} to {speedup.high:.2f})"
-    return f"{shown} {than} {interval}{_by_shape(facts)}{doubt}."
+    speed = f"{shown.capitalize()} {measured} {baseline}"
+    if unfit:
+        return f"{speed}: {_unfitness(facts)}."
+    return f"{speed}{_by_shape(facts)}"
 
 
 def _by_shape(facts: AdvisedAnswer) -> str:
-    """Return the largest and the smallest speed-up where the mean over the shapes hides them."""
+    """Return the extremes, where the mean over the shapes hides them, and where it is slower."""
     mean, cells = facts.measured.speedup, facts.measured.cells
-    if mean.low is None or mean.high is None or len(cells) < 2:  # noqa: PLR2004 - nothing differs
-        return ""
+    if len(cells) < 2:  # noqa: PLR2004 - nothing differs
+        return "."
+    slower = [cell for cell in cells if cell.speedup.value * (1 + EQUIVALENCE_MARGIN) < 1]
     most, least = (each(cells, key=lambda cell: cell.speedup.value) for each in (max, min))
-    if mean.low <= least.speedup.value and most.speedup.value <= mean.high:
-        return ""
-    return ": " + ", ".join(
-        f"{cell.speedup.value:.2f}x at {cell.shape.description}" for cell in (most, least)
+    is_hidden = not mean.is_range() and (
+        least.speedup.value < (mean.low or 0.0) or most.speedup.value > (mean.high or math.inf)
     )
+    shown = ", ".join(
+        f"{cell.speedup.value:.2f}x at {cell.shape.description}"
+        for cell in (most, least)
+        if is_hidden and cell not in slower
+    )
+    lines = [f": {shown}." if shown else "."]
+    if slower:
+        at = ", ".join(f"{cell.shape.description}: {cell.speedup.value:.2f}x" for cell in slower)
+        lines.append(f"Slower than {facts.answer.baseline_title} at {at}.")
+    return " ".join(lines)
 
 
 def _change(answer: Answer) -> str:
-    nearest = next(iter(other_arms.flip_lines(answer, nearest_first=True)), NO_FLIP)
+    nearest = next(iter(other_arms.flip_lines(answer)), NO_FLIP)
     return f"Your weights: {answer.question.priorities.describe()}. {nearest}"

@@ -19,9 +19,6 @@ ESCAPES = str.maketrans(
 )
 
 
-OPEN_SECTIONS = {"trust"}
-
-
 def render(answer: Answer) -> str:
     found, (first, *others) = parts.sections(answer), answer_lines(answer)
     setup = [[escape(name), escape(value)] for name, value in setup_facts(answer)]
@@ -34,11 +31,11 @@ def render(answer: Answer) -> str:
         [f"    {line}" for line in code_lines(answer)],
         _rows(ranking_rows(answer, has_intervals=True), text_columns={1}),
         *(table(each) for each in parts.tables(answer)),
-        *(section(each) for each in found if each.name in OPEN_SECTIONS),
+        *(section(each) for each in found if each.name == "trust"),
         *(
             _folded(html.escape(each.title), bullets(each.lines))
             for each in found
-            if each.name not in OPEN_SECTIONS
+            if each.name != "trust"
         ),
         _folded("Question and machine", markdown_table(["", ""], setup)),
         [f"Run {run}, p3-advisor {escape(answer.advisor_version)}."],

@@ -58,7 +58,6 @@ def render(answer: Answer, script: str | None = None) -> str:
         tables=tables,
         sections={section.name: section.lines for section in parts.sections(answer)},
         ranking=ranking,
-        new_shapes=shortcomings.new_shapes_by_arm(answer),
         unranked=unranked,
         shapes=shapes,
         criteria={name: name.replace("_", " ") for name in CRITERIA},

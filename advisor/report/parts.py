@@ -14,7 +14,7 @@ from advisor.domain.accuracy import TrainedLoss, is_of_likeliest, worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import LETTERS
 from advisor.domain.measurement import Measurement, Start
-from advisor.domain.recommendation import Recommendation
+from advisor.domain.recommendation import Recommendation, ShapeAdvice
 from advisor.domain.rubric import name_fact
 from advisor.domain.text import (
     MISSING,
@@ -106,25 +106,19 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
     lengths = any(each.shape.tokens for each in shapes)
     if advice is None or not (lengths or any(each.arm != advice.arm for each in shapes)):
         return []
-    shares = {
-        each.shape: format_share(weights.get(each.shape, 1.0) / len(weights)) for each in shapes
-    }
-    rows = [
-        [
-            *((each.shape.tokens, shares[each.shape]) if lengths else ()),
-            str(each.shape.batch_size),
-            each.arm,
-            _speed_at(answer, each.arm, each.shape),
-            _speed_at(answer, advice.arm, each.shape),
+    columns: list[Column[ShapeAdvice]] = [
+        ("batch", lambda each: str(each.shape.batch_size)),
+        ("arm", lambda each: each.arm),
+        ("speed-up", lambda each: _speed_at(answer, each.arm, each.shape)),
+        ("of the advised arm", lambda each: _speed_at(answer, advice.arm, each.shape)),
+    ]
+    if lengths:
+        columns[:0] = [
+            ("tokens", lambda each: each.shape.tokens),
+            ("share", lambda each: format_share(weights.get(each.shape, 1.0) / len(weights))),
         ]
-        for each in shapes
-    ]
-    head = [
-        *(("tokens", "share") if lengths else ()),
-        *("batch", "arm", "speed-up", "of the advised arm"),
-    ]
-    notes, names = (MIX,) if lengths else (), {head.index("arm")}
-    return [ReportTable("shapes", BEST_BY_SHAPE, [head, *rows], notes, names)]
+    notes, names = ((MIX,), {3}) if lengths else ((), {1})
+    return [ReportTable("shapes", BEST_BY_SHAPE, table_rows(columns, shapes), notes, names)]
 
 
 def _speed_at(answer: Answer, arm: str, shape: Shape) -> str:
@@ -137,27 +131,18 @@ def _portability_table(answer: Answer) -> list[ReportTable]:
     if found is None:
         return []
     numbers = [f"[{number}]" for number in range(1, len(found.platforms) + 1)]
-    head = ["application", *numbers, "portability", "of peak", "same code"]
-    rows = [
-        [
-            each.application,
-            *(
-                format_number(value, decimals=2)
-                for value in (
-                    *(each.efficiencies[platform.name] for platform in found.platforms),
-                    each.performance_portability,
-                    each.architectural_portability,
-                    each.code_convergence,
-                )
-            ),
+    rows = [["application", *numbers, "portability", "of peak", "same code"]]
+    for each in found.applications:
+        figures = [
+            *(each.efficiencies[platform.name] for platform in found.platforms),
+            *(each.performance_portability, each.architectural_portability, each.code_convergence),
         ]
-        for each in found.applications
-    ]
+        rows.append([each.application, *(format_number(value, decimals=2) for value in figures)])
     legend = ", ".join(
         f"{number} {platform.name} (run {platform.run}, {platform.created[:10]})"
         for number, platform in zip(numbers, found.platforms, strict=True)
     )
-    return [ReportTable("portability", PORTABILITY, [head, *rows], (legend,))]
+    return [ReportTable("portability", PORTABILITY, rows, (legend,))]
 
 
 def sections(answer: Answer) -> list[Section]:

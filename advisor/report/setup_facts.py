@@ -15,7 +15,7 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import LoadQuestion
 from advisor.domain.text import format_mebibytes, join_names
-from advisor.report.formatting import describe_problem
+from advisor.report.formatting import describe_problem, name_some
 from probes.facts import InputSpec
 from probes.shape import Shape
 
@@ -71,10 +71,7 @@ def describe_inputs(answer: Answer) -> str:
         return lengths
     known = [describe_tensor(each) for each in inputs.tensors]
     known = known or ["x".join(map(str, shape)) for shape in inputs.shapes]
-    names = known[:MAX_SHAPES]
-    if len(known) > MAX_SHAPES:
-        names.append(f"{len(known) - MAX_SHAPES} more")
-    return f", input{'s' if len(names) > 1 else ''} {join_names(names)}"
+    return f", input{'s' if len(known) > 1 else ''} {name_some(known, MAX_SHAPES)}"
 
 
 def describe_tensor(tensor: InputSpec) -> str:
@@ -189,8 +186,7 @@ def _quiet_facts(answer: Answer) -> list[tuple[str, str]]:
 
 
 def _batch_sizes(answer: Answer) -> str:
-    sizes = answer.question.batch_sizes
-    missing = [*map(str, answer.unmeasured_shapes)]
-    if shapes := own_shapes(answer):
-        return f"none: {shapes}, a sample is one call" + ("; not measured" if missing else "")
-    return ", ".join(map(str, sizes)) + (f"; not measured: {', '.join(missing)}" if missing else "")
+    missing, own = ", ".join(map(str, answer.unmeasured_shapes)), own_shapes(answer)
+    sizes = ", ".join(map(str, answer.question.batch_sizes))
+    shown = f"none: {own}, a sample is one call" if own else sizes
+    return f"{shown}; not measured: {missing}" if missing else shown

@@ -95,21 +95,14 @@ def describe_new_shape(result: NewShapeResult) -> str:
     return f"{result.shape.description}: {written[result.handling]}"
 
 
-def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:
-    return [
-        (scored.arm, measured.new_shape_results)
+def new_shape_lines(answer: Answer) -> Section:
+    """Return the worst batch size and length of each of the best arms that tried new shapes."""
+    lines = [
+        f"{scored.arm}: {'; '.join(map(describe_new_shape, _worst(measured.new_shape_results)))}"
         for scored, measured in answer.ranking
         if measured.new_shape_results
     ]
-
-
-def new_shape_lines(answer: Answer) -> Section:
-    """Return the worst batch size and length of each of the best arms that tried new shapes."""
-    tried = new_shapes_by_arm(answer)[:SUMMARY_ARMS]
-    lines = [
-        f"{arm}: {'; '.join(map(describe_new_shape, _worst(results)))}" for arm, results in tried
-    ]
-    return Section("new-shapes", "Shapes that were not built", lines)
+    return Section("new-shapes", "Shapes that were not built", lines[:SUMMARY_ARMS])
 
 
 def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:

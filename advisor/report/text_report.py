@@ -22,25 +22,21 @@ from advisor.report.answer_lines import (
     short_answer_lines,
 )
 from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
+from advisor.report.headline import write_headline
 from advisor.report.limits import describe_limits
-from advisor.report.other_arms import flip_in_certainty, flip_lines
+from advisor.report.other_arms import describe_flips, flip_lines
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
 
 COST_LEGEND = "build s: first build; MiB: peak memory; letters: A best, C lowest"
-#: What the columns of the ranking mean, by the unit of the speed.
-COLUMNS = {
-    unit: (
-        "speed-up: compared round by round, geometric mean over the batch sizes; "
-        f"{speed}; {COST_LEGEND}"
-    )
-    for unit, speed in (
-        ("ms", "ms: typical call, that of the baseline over the speed-up"),
-        ("tok/s", "tok/s: tokens generated per second, all texts of a batch"),
-    )
+#: What the speed-up means, and the columns of the unit of the speed.
+SPEED_LEGEND = "speed-up: compared round by round, geometric mean over the batch sizes"
+UNIT_LEGENDS = {
+    "ms": "ms: typical call, that of the baseline over the speed-up",
+    "tok/s": "tok/s: tokens generated per second, all texts of a batch",
 }
 #: The same for servers, which have no batch sizes.
-SERVED_COLUMNS = f"speed-up: ratio of the sustained request rates; {COST_LEGEND}"
+SERVED_LEGEND = "speed-up: ratio of the sustained request rates"
 
 
 #: Of the answer in a few lines: its lines, and the columns of a line.
@@ -62,7 +58,7 @@ class Extent(NamedTuple):
     has_details: bool = True
     has_next_step: bool = True
     code_lines: int = MOST_CODE_LINES
-    #: Whether a failure has its reason.
+    #: Whether a failure and the trust have their reasons.
     has_cause: bool = True
 
 
@@ -94,7 +90,7 @@ def render_summary(answer: Answer, width: int) -> str:
 
 def _write_short(answer: Answer, width: int, extent: Extent) -> str:
     first, *others = short_answer_lines(
-        answer, has_details=extent.has_details, has_next_step=extent.has_next_step
+        answer, has_details=extent.has_details, has_cause=extent.has_cause
     )
     lines = _failed_arms(answer, has_cause=extent.has_cause)[:1]
     lines += short_reasons(answer)[: extent.reasons]
@@ -144,23 +140,20 @@ def short_reasons(answer: Answer) -> list[str]:
     """
     if answer.advised is None:
         return []
-    lines = describe_limits(answer)[:1]
-    told = flip_in_certainty(answer)
-    first = answer.recommendation.flips[:1] if answer.recommendation else ()
-    if told is None or [each.weight for each in first] != [told.weight]:
-        lines += flip_lines(answer)[:1]
-    return lines
+    certainty = "".join(line.text for line in write_headline(answer) if line.part == "certainty")
+    is_told = any(weights in certainty for _, weights in describe_flips(answer))
+    return [*describe_limits(answer)[:1], *([] if is_told else flip_lines(answer)[:1])]
 
 
 def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
-    """Return which arms failed that the user asked for, or plain `torch.compile`, and why."""
+    """Return why arms have no result that the user asked for, or plain `torch.compile`."""
     named = {ArmName.parse(name).workflow for name in answer.question.workflows} or {PLAIN_COMPILE}
     told = {each.workflow for each in answer.ranking}
     if answer.recommendation is not None:
         outstanding = answer.recommendation.decision.outstanding
         told |= {ArmName.parse(name).workflow for name in outstanding}
     return [
-        f"{each.title} failed: {_cause(each) if has_cause else 'show --full says why'}."
+        f"{each.title}: {each.status}, {_cause(each) if has_cause else 'show --full says why'}."
         for each in answer.unmeasured
         if each.workflow in named - told
         # One with an option was planned, and a skipped one is named beside the certainty.
@@ -238,32 +231,25 @@ def render(answer: Answer) -> str:
 
 def measured_at(answer: Answer) -> str:
     """Return precision, shapes and date in a sentence, and whether the examples have this batch."""
-    shapes, _ = _timed_shapes(answer)
-    rows = answer.results.inputs.example_rows if answer.results.inputs else None
-    is_own = answer.question.batch_sizes == (rows,) != (1,)
-    examples = " (that of the examples)" if is_own else ""
-    return (
-        f"Measured in {answer.question.precision} with {shapes}{examples}, {answer.created[:10]}."
-    )
-
-
-def _timed_shapes(answer: Answer) -> tuple[str, str]:
-    """Return the shapes or the load that were measured, and a sentence for those that were not."""
     question, missing = answer.question, answer.unmeasured_shapes
-    if question.load is not None:
-        return describe_mix(question.load), ""
-    timed = [shape for shape in question.shapes if shape not in missing]
-    absent = f" Not measured: {describe_shapes(answer, missing)}." if timed and missing else ""
-    return describe_shapes(answer, timed or question.shapes) + describe_inputs(answer), absent
+    rows = answer.results.inputs.example_rows if answer.results.inputs else None
+    is_own = question.batch_sizes == (rows,) != (1,)
+    shapes = [shape for shape in question.shapes if shape not in missing] or question.shapes
+    timed = f"{describe_shapes(answer, shapes)}{describe_inputs(answer)}"
+    if question.load:
+        timed = describe_mix(question.load)
+    examples = " (that of the examples)" if is_own else ""
+    return f"Measured in {question.precision} with {timed}{examples}, {answer.created[:10]}."
 
 
 def measured_line(answer: Answer) -> list[str]:
-    question = answer.question
-    shapes, absent = _timed_shapes(answer)
+    """Return what was asked and measured, in full."""
+    question, missing = answer.question, answer.unmeasured_shapes
     weights = ", random weights" if has_random_weights(question.model) else ""
-    line = f"{question.task}, {question.precision}, {shapes}{weights}"
+    absent = f" Not measured: {describe_shapes(answer, missing)}." if missing else ""
+    asked = f"Task {question.task}, budget {question.budget.name}{weights}."
     return [
-        f"Measured: {line}; budget {question.budget.name}, {answer.created[:10]}.{absent}",
+        f"{measured_at(answer)} {asked}{absent}",
         *(f"Inputs: {text}." for _, text in input_facts(answer)),
     ]
 
@@ -274,8 +260,9 @@ def ranking(answer: Answer) -> list[str]:
         return []
     table = plain_table(rows, text_columns={0, 1})
     if answer.results.serving is not None:
-        return [*table, SERVED_COLUMNS]
-    return [*table, COLUMNS[speed_unit(answer)], ERROR_LEGEND]
+        return [*table, f"{SERVED_LEGEND}; {COST_LEGEND}"]
+    legend = "; ".join([SPEED_LEGEND, UNIT_LEGENDS[speed_unit(answer)], COST_LEGEND])
+    return [*table, legend, ERROR_LEGEND]
 
 
 def _indented(title: str, lines: Sequence[str]) -> list[str]:

@@ -79,7 +79,7 @@ def integration(subject: Any, request: Request) -> str:
 
 def starts(subject: TorchSubject, request: Request) -> dict[str, StartLines]:
     write, load = _lines(request)
-    # The package has its instructions: nothing need be compiled to find those of the processor.
-    known = "torch._inductor.config.cpp.vec_isa_ok = True\n" if request.device == "cpu" else ""
+    known = "torch._inductor.config.cpp.vec_isa_ok = True  # no test compilation: it is built\n"
+    known = known if request.device == "cpu" else ""
     start = f"import torch\n\n{known}" + load.format('"model.pt2"')
     return {"package": StartLines(start=start, write=write)}

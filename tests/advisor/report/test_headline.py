@@ -79,9 +79,7 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
 @pytest.mark.parametrize(
     ("speedup", "spread", "share", "told"),
     [
-        (1.04, 0.04, 40, ", or keep .*: the gain is at most 8 %"),
-        (1.04, 0.015, 40, ", or keep .*: the gain is 2 to 6 %"),
-        (1.04, 0.002, 40, ", or keep .*: the gain is 3.5 to 4.5 %"),
+        (1.04, 0.04, 40, ", or keep .*, which is about as good .*"),
         (1.06, 0.06, 90, "; it may gain nothing"),
         (1.12, 0.04, 90, ""),
         (1.0, 0.002, 90, ""),
