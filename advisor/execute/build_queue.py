@@ -29,7 +29,7 @@ OVERDUE = 2.5
 #: four, the build of a U-Net for one shape took 29 s beside three others, and 20 s beside one.
 PROCESSORS_OF_A_BUILD = 5
 #: What a user can do about an arm that is not built because it cannot lead.
-ALL_ARMS = "ask again with p3-advisor recommend --all-arms, or with other weights"
+ALL_ARMS = "ask again with p3-advisor recommend --all-arms"
 
 
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
@@ -285,7 +285,7 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
 
 
 def _reason(found: Potential) -> str:
-    most = f"not built: it may reach {found.speedup:.2g}x at most, too little with these weights"
+    most = f"not built: {found.speedup:.2g}x at most, too little at the weights of the run"
     if found.gain is None:
         return most
     gain = f"at most {found.gain.largest:.2g}x as fast as {found.sibling}"

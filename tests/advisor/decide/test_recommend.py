@@ -112,23 +112,6 @@ def test_the_runner_up_is_the_best_of_another_workflow() -> None:
     assert (alone.runner_up, alone.margin, alone.flips) == (None, None, ())
 
 
-def test_what_could_be_installed_is_a_next_step(expect: Expect) -> None:
-    others = [
-        builders.unmeasured("absent", fix="uv pip install absent"),
-        builders.unmeasured("impossible", status="unsupported", fix=None),
-        builders.unmeasured("left-out", status="excluded", fix="by hand"),
-    ]
-    advice = advise([builders.scored_arm("one")], excluded=others)
-    expect("next-steps-installable", advice.next_steps)
-
-
-def test_a_batch_size_without_a_race_leaves_the_speeds_open(expect: Expect) -> None:
-    arms, results = two((1.5, 1.2))
-    advice = advise(arms, results, builders.question(batch_sizes=(1, 16, 64)))
-    assert advice.trust == "D"
-    expect("reasons-missing-sizes", advice.trust_reasons)
-
-
 def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_settle() -> None:
     arms, results = two(
         (1.5, 1.49), noise_floor=0.9, races=(builders.race_result(noise_floor=0.9),)

@@ -32,7 +32,7 @@ from advisor.domain.text import format_apart, format_share_of_draws, join_names
 from advisor.domain.workflow import Workflow
 from advisor.report.further_lines import describe_goodput
 from advisor.report.headline import write_headline
-from probes.checks import Accuracy, AccuracyClass
+from probes.checks import Accuracy
 
 CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
 
@@ -148,12 +148,6 @@ def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) 
     assert told == (other != "openvino")
 
 
-def test_workflows_that_are_about_as_good_are_named(expect: Expect) -> None:
-    found = advise(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
-    assert (found.decision.word, found.decision.as_good) == ("CLEAR", ("one",))
-    expect("headline-as-good", built_answers.headline(found.answer))
-
-
 def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) -> None:
     longer = builders.workflow("longer", declared=builders.declared(lines_changed=6))
     found = advise(
@@ -187,14 +181,6 @@ def test_beside_the_baseline_the_best_other_workflow_is_named(expect: Expect) ->
     found = advise(measured("slow", 0.9), measured("slower", 0.8))
     assert found.advice.arm == BASELINE
     expect("headline-baseline", built_answers.headline(found.answer))
-
-
-def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
-    arms = [measured(name, 2.0 + place / 10, spread=1.6) for place, name in enumerate("xyz")]
-    found = advise(*arms)
-    assert found.decision.word == "OPEN"
-    assert [*found.decision.contenders] == ["z", "y", "x"]
-    expect("headline-three-contenders", built_answers.headline(found.answer))
 
 
 def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() -> None:
@@ -231,12 +217,6 @@ def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> N
     expect("headline-one-process", told)
 
 
-def test_a_gain_that_may_be_a_loss_is_told(expect: Expect) -> None:
-    found = advise(measured("doubtful", 1.3, spread=0.8))
-    assert (found.advice.arm, found.decision.word) == ("doubtful", "LIKELY")
-    expect("headline-doubtful", built_answers.headline(found.answer, "certainty"))
-
-
 @pytest.mark.parametrize(
     ("repeats", "needed", "budget"),
     [(0, 1, "quick"), (1, 1, "standard"), (2, 1, "thorough"), (2, 4, "thorough"), (5, 1, None)],
@@ -258,9 +238,11 @@ HARD = builders.workflow(
 
 
 def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expect) -> None:
+    error = Accuracy(relative_error=6.6e-4)
+    close = builders.checked(accuracy_class="close", accuracy=error)
     found = advise(
         measured("easy", 2.0),
-        measured("hard", 4.2),
+        measured("hard", 4.2, correctness=(close,)),
         workflows=(HARD,),
         priorities=builders.priorities(20, 40, 40),
     )
@@ -290,40 +272,6 @@ def test_a_faster_arm_leads_from_the_weight_at_which_it_leads_all_arms() -> None
     assert (found.advice.arm, [flip.to for flip in raised]) == ("easy", ["middle", "hard"])
     (line,) = (line for line in built_answers.headline(found.answer) if "Faster: Hard" in line)
     assert f"more than {math.ceil(raised[1].weight)} %" in line
-
-
-@pytest.mark.parametrize(
-    ("accuracy_class", "error", "says_so"),
-    [("close", 6.6e-4, True), ("close", None, True), ("exact", 6.6e-4, False)],
-)
-def test_a_faster_arm_is_named_with_its_larger_error(
-    accuracy_class: AccuracyClass, error: float | None, says_so: bool
-) -> None:
-    checked = builders.checked(
-        accuracy_class=accuracy_class, accuracy=Accuracy(relative_error=error)
-    )
-    faster = measured("hard", 4.2, correctness=(checked,))
-    found = advise(
-        measured("easy", 2.0), faster, workflows=(HARD,), priorities=builders.priorities(20, 40, 40)
-    )
-    (line,) = (line for line in built_answers.headline(found.answer) if "Faster: " in line)
-    assert ("less exact" in line) == says_so
-    assert ("6.6e-04" in line) == (says_so and error is not None)
-
-
-def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint(
-    expect: Expect,
-) -> None:
-    found = advise(
-        measured("easy", 1.5),
-        measured("hard", 9.0),
-        workflows=(HARD,),
-        constraints=(Constraint(criterion="portability", at_least=2),),
-    )
-    assert found.advice.arm == "easy"
-    assert found.decision.speed_regret.arm == "hard"
-    assert found.decision.speed_regret.value == pytest.approx(6.0)
-    expect("headline-faster-excluded", built_answers.headline(found.answer))
 
 
 @pytest.mark.parametrize(("least", "most"), [(1.4, None), (1.51, 130), (1.4, 120), (1.0, 140)])
@@ -419,14 +367,10 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
     weights = builders.priorities(performance, rest / 2, rest / 2)
     found = advise(*arms, workflows=workflows, priorities=weights)
     speedups = {measured.arm: measured.speedup.value for measured in arms} | {BASELINE: 1.0}
-    fastest = max(speedups.values())
+    fastest = max(speedups, key=lambda arm: speedups[arm])
     told = " ".join(built_answers.headline(found.answer))
-    is_named = any(
-        f"aster: {found.answer.titles[arm]} (" in told
-        for arm, speedup in speedups.items()
-        if speedup == fastest
-    )
-    assert is_named or fastest < CLEARLY_FASTER * speedups[found.advice.arm]
+    is_named = f"aster: {found.answer.titles[fastest]} (" in told
+    assert is_named or speedups[fastest] < CLEARLY_FASTER * speedups[found.advice.arm]
 
 
 def test_an_unknown_noise_floor_lowers_the_certainty() -> None:

@@ -17,10 +17,9 @@ from advisor.decide import performance_portability
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.recommendation import ShapeAdvice
-from advisor.domain.text import MISSING, NO_BREAK_SPACE
+from advisor.domain.text import MISSING
 from advisor.domain.workflow import Integration
 from advisor.report import markdown, page, parts
-from advisor.report.answer_lines import answer_lines
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
@@ -124,14 +123,6 @@ def test_the_page_makes_no_request() -> None:
     policy = next(meta.get("content") for meta in elements(tree, "meta") if meta.get("http-equiv"))
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
-
-
-def test_the_page_begins_with_the_lines_of_the_answer() -> None:
-    answer = built_answers.answer()
-    (header,) = elements(parse(page.render(answer)), "header")
-    lines = ["".join(each.itertext()) for each in header if each.tag.endswith(("h1", "p"))]
-    shown = [line.replace(NO_BREAK_SPACE, " ") for line in lines]
-    assert shown[:-1] == answer_lines(answer)
 
 
 def test_the_advised_arm_is_marked_and_leads_though_a_less_exact_one_scores_more() -> None:

@@ -259,11 +259,6 @@ def lines(name: str, **changes: Any) -> Sequence[str]:
     return next((each.lines for each in parts.sections(answer) if each.name == name), ())
 
 
-def test_a_recommendation_without_optional_parts_has_no_lines() -> None:
-    for name in ("cost", "advice", "next"):
-        assert lines(name) == ()
-
-
 def test_only_the_costs_of_the_recommended_arm_are_listed() -> None:
     costs = tuple(
         RunningCost(arm=arm, shape=Shape(1), value=0.123456, unit="million tokens")

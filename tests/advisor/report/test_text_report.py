@@ -380,18 +380,6 @@ def test_every_output_begins_with_all_lines_of_the_headline(
     assert places == sorted(places)
 
 
-def test_texts_name_arms_by_their_titles() -> None:
-    made = built_answers.answer()
-    runner_up = builders.known(built_answers.advice_of(made).runner_up)
-    flip = Flip(criterion="performance", weight=50.0, when="more", to=runner_up)
-    made = built_answers.with_advice(made, flips=(flip,))
-    title = made.titles[runner_up]
-    assert title != runner_up
-    assert title in "\n".join(lines_below_first(made))
-    (line,) = flip_lines(made)
-    assert title in line
-
-
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
 def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
     shown = first_lines(NONE)
@@ -409,11 +397,9 @@ def test_a_short_table_has_the_first_arm_of_the_ranking(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", [*filter(re.compile("cpu-(?!served)").match, NAMES)])
-def test_every_report_says_that_eager_was_timed_with_freed_memory_kept(name: str) -> None:
+def test_the_short_answer_says_that_eager_was_timed_with_freed_memory_kept(name: str) -> None:
     made = built_answers.with_measurement(decide_run(name), settings={FREED_MEMORY: "kept"})
-    told = ["freed memory is reused" in each for each in (page.render(made), markdown.render(made))]
     text = text_report.render_summary(made, 80)
-    is_told = made.recommendation is not None
-    sentence = "All arms ran after bytearray"
-    assert [*told, sentence in " ".join(text.split())] == 3 * [is_told]
+    is_told = "so that freed memory is reused" in " ".join(text.split())
+    assert is_told == (made.recommendation is not None)
     assert text.count("\n") <= text_report.MOST_LINES
