@@ -13,6 +13,11 @@ class NVMLError(Exception):
     """The library's exception."""
 
 
+def gpu_process(pid: int) -> types.SimpleNamespace:
+    """Return a process as the library reports it."""
+    return types.SimpleNamespace(pid=pid, usedGpuMemory=1 << 30)
+
+
 class FakeNvml:
     """A machine with one GPU; `absent` names the functions that this GPU does not support.
 

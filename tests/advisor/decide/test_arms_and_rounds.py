@@ -7,7 +7,7 @@ import math
 import builders
 import pytest
 from builders import BASELINE, DUPLICATE, replace
-from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
+from built_measurements import RACES, WRONG, load, only_measurement, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded_runs import OPENED
@@ -306,24 +306,43 @@ LATE = builders.process(
 )
 
 
-def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
+CRASHED = builders.process(
+    ready=False, outcome=Outcome(Failure("crashed", phase="build", reason="gone"))
+)
+#: A question without a limit of its own.
+FREE = builders.question(budget=replace(builders.question().budget, seconds={}, race_share=0.7))
+
+
+def half_reached(late_build_seconds: float | None = 30.0) -> RunState:
+    """Return the state, after 40 s, of a run that did not reach one of its arms."""
     plan = builders.plan("compiled", "late", "crashed")
-    arms = tuple(replace(each, expected_build_seconds=30.0) for each in plan.arms)
-    crash = Failure("crashed", phase="build", reason="gone")
-    crashed = builders.process(ready=False, outcome=Outcome(crash))
-    state = builders.run_state(
-        {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": crashed},
+    arms = tuple(
+        replace(each, expected_build_seconds=late_build_seconds if each.id == "late" else 30.0)
+        for each in plan.arms
+    )
+    return builders.run_state(
+        {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": CRASHED},
         plan=replace(plan, arms=arms),
         at=40.0,
     )
-    question = builders.question()
-    free = replace(question.budget, seconds={}, race_share=0.7)
-    question = replace(question, budget=free)
-    assert more_time(state, question).endswith("--budget 100s")
-    later = replace(state, at=400.0)
-    assert more_time(later, question).endswith("--budget 11min")
-    short = replace(free, seconds={"forward": 100.0})
-    assert more_time(state, replace(question, budget=short)).endswith("3min")
+
+
+def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
+    state = half_reached()
+    assert more_time(state, FREE).endswith("--budget 100s")
+    assert more_time(replace(state, at=400.0), FREE).endswith("--budget 11min")
+    short = replace(FREE.budget, seconds={"forward": 100.0})
+    assert more_time(state, replace(FREE, budget=short)).endswith("3min")
+
+
+def test_an_arm_that_was_not_reached_is_expected_to_build_as_long_as_others() -> None:
+    assert more_time(half_reached(None), FREE).endswith("--budget 100s")
+
+
+def test_servers_that_were_not_reached_take_as_long_as_those_that_were_measured() -> None:
+    question, state = replace(FREE, task="serve", load=load()), half_reached()
+    assert more_time(state, question).endswith("--budget 60s")
+    assert more_time(replace(state, processes={}), question).endswith("--budget 3min")
 
 
 VARIES = Outcome(

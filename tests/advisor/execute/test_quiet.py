@@ -1,21 +1,136 @@
-"""What disturbs measurements, and waiting until it does not."""
+"""What else runs on the machine, what of it disturbs, and waiting until it does not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import types
+from collections.abc import Iterator, Sequence
 
 import builders
+import psutil
 import pytest
 from fake_clock import FakeClock
+from nvml import UUID, FakeNvml, gpu_process
 
 from advisor.domain.machine import GpuProcess, MachineActivity
 from advisor.domain.run_events import QuietChecked
-from advisor.execute.quiet import check_now, find_problems, wait_until_quiet
+from advisor.execute.quiet import (
+    CpuSeconds,
+    check_now,
+    find_problems,
+    read_activity,
+    read_cpu_seconds,
+    wait_until_quiet,
+)
+from advisor.probing.nvml import Device
 from advisor.report.formatting import describe_check
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
 BUSY = builders.replace(QUIET, idle_processors=0.9)
 LIMITS = builders.shipped_catalogue().presets.quiet
+
+
+class CpuTimes(types.SimpleNamespace):
+    """The seconds of one processor, as psutil reports them; their sum is that of all fields."""
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(vars(self).values())
+
+
+LINUX = CpuTimes(
+    user=50.0, system=4.0, idle=20.0, iowait=10.0, steal=6.0, guest=7.0, guest_nice=3.0
+)
+ELSEWHERE = CpuTimes(user=50.0, system=4.0, idle=20.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        # Guests are counted in `user`, too.
+        (LINUX, CpuSeconds(idle=30.0, stolen=6.0, total=90.0)),
+        (ELSEWHERE, CpuSeconds(idle=20.0, stolen=0.0, total=74.0)),
+    ],
+)
+def test_the_seconds_of_the_processors_are_counted_that_this_process_may_use(
+    monkeypatch: pytest.MonkeyPatch, times: CpuTimes, expected: CpuSeconds
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1}, raising=False)
+    monkeypatch.setattr(psutil, "cpu_times", lambda *, percpu: [ELSEWHERE, times] * percpu)
+    assert read_cpu_seconds() == expected
+
+
+def test_this_machine_counts_its_processors() -> None:
+    before = read_cpu_seconds()
+    assert before.total >= before.idle >= 0.0
+
+
+def read(nvml: FakeNvml | None = None, gpus: int = 1, processors: int = 4) -> MachineActivity:
+    """Return the load of two usable of `processors` processors over 0.9 s; a quarter is busy."""
+    clock = FakeClock()
+
+    def cpu_seconds() -> CpuSeconds:
+        total = clock.perf_counter() * processors
+        return CpuSeconds(idle=total * 0.75, stolen=total * 0.1, total=total)
+
+    devices = [Device.of(UUID, nvml)] * gpus if nvml else []
+    return read_activity(2, devices, 0.9, clock.perf_counter, clock.sleep, cpu_seconds)
+
+
+def test_idle_processors_are_counted_over_the_interval() -> None:
+    load = read()
+    assert load.idle_processors == pytest.approx(3.0)
+    assert load.stolen_share == pytest.approx(0.1)
+    assert load.usable_processors == 2
+    assert load.seconds == pytest.approx(0.9)
+
+
+def test_what_no_processor_counts_is_unknown() -> None:
+    load = read(processors=0)
+    assert (load.idle_processors, load.stolen_share) == (None, None)
+
+
+def test_a_gpu_reports_its_processes_and_its_state() -> None:
+    nvml = FakeNvml(
+        nvmlDeviceGetUtilizationRates=types.SimpleNamespace(gpu=40, memory=3),
+        nvmlDeviceGetComputeRunningProcesses=[gpu_process(0)],
+        nvmlDeviceGetCurrentClocksThrottleReasons=0x40,
+    )
+    load = read(nvml)
+    assert load.gpu_busy_share == pytest.approx(0.4)
+    assert len(load.gpu_processes) == 1
+    assert load.temperature_c == 40
+    assert load.sm_clock_mhz == 1980
+    assert load.clocks_held_down is True
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        ["nvmlInit"],
+        [
+            "nvmlDeviceGetUtilizationRates",
+            "nvmlDeviceGetComputeRunningProcesses",
+            "nvmlDeviceGetCurrentClocksThrottleReasons",
+            "nvmlDeviceGetTemperature",
+            "nvmlDeviceGetClockInfo",
+        ],
+    ],
+    ids=["cannot be opened", "supports nothing"],
+)
+def test_what_a_gpu_does_not_report_is_unknown(absent: list[str]) -> None:
+    assert read(FakeNvml(absent=absent)) == read()
+
+
+def test_the_busiest_of_several_gpus_counts_in_each_sample() -> None:
+    shares = [10, 70, 50, 10] * 2
+    rates = iter([types.SimpleNamespace(gpu=share, memory=3) for share in shares])
+    nvml = FakeNvml(
+        nvmlDeviceGetUtilizationRates=lambda _: next(rates),
+        nvmlDeviceGetComputeRunningProcesses=[gpu_process(0)],
+    )
+    load = read(nvml, gpus=2)
+    assert load.gpu_busy_share == pytest.approx(0.6)
+    assert len(load.gpu_processes) == 2
 
 
 @pytest.mark.parametrize(
@@ -27,6 +142,10 @@ LIMITS = builders.shipped_catalogue().presets.quiet
         ({"idle_processors": 30.0}, ()),
         ({"idle_processors": None, "stolen_share": None}, ()),
         ({"stolen_share": 0.2}, ("cpu-stolen",)),
+        # As much as is allowed.
+        ({"stolen_share": LIMITS.most_stolen_share}, ()),
+        ({"gpu_busy_share": LIMITS.most_gpu_busy_share}, ()),
+        ({"idle_processors": 2 * (1 - LIMITS.most_busy_share)}, ()),
         ({"gpu_processes": (GpuProcess(pid=1, memory_bytes=None, name=None),)}, ("gpu-processes",)),
         ({"gpu_busy_share": 0.5}, ("gpu-busy",)),
         ({"gpu_busy_share": 0.0, "temperature_c": 40, "clocks_held_down": False}, ()),

@@ -69,7 +69,7 @@ def pause_of(
         at=at,
     )
     ready = (BASELINE, "quick")
-    progress = pausing("slow", ready, clock, state, 78.0, batch_sizes=SIZES, **asked)
+    progress = pausing("slow", ready, clock, state, 78.0, **{"batch_sizes": SIZES, **asked})
     running = types.SimpleNamespace(running=["slow"])
     return race_pause.RacePause(progress, running, ["quick", "slow"])  # type: ignore[arg-type]
 
@@ -103,6 +103,19 @@ def test_a_race_that_is_due_waits_for_an_arm_that_is_nearly_built(
     pause = pause_of(process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0)
     assert not pause.is_due()
     clock[0] = now
+    assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(("sizes", "is_due"), [((1,), True), ((1, 2), False)])
+def test_a_build_of_one_shape_is_not_nearly_built_when_it_starts(
+    sizes: tuple[int, ...], *, is_due: bool
+) -> None:
+    clock = [0.0]
+    process = ProcessState(built=with_built(len(sizes) - 1))
+    pause = pause_of(
+        process, lambda: clock[0], has_raced=False, seconds=30.0, at=0.0, batch_sizes=sizes
+    )
+    clock[0] = 41.0
     assert pause.is_due() is is_due
 
 

@@ -6,30 +6,22 @@ import os
 import pathlib
 import subprocess
 import sys
-import types
 from collections.abc import Callable
 from typing import Any
 
 import builders
 import pytest
-from fake_clock import FakeClock
-from nvml import UUID, FakeNvml, NVMLError
+from nvml import FakeNvml, NVMLError, gpu_process
 
 from advisor.domain.errors import InterpreterError
-from advisor.domain.machine import Gpu, MachineActivity
-from advisor.execute.quiet import CpuSeconds, read_activity, read_cpu_seconds
+from advisor.domain.machine import Gpu
 from advisor.probing import detection
 from advisor.probing.cgroups import Cgroups
-from advisor.probing.nvml import Device
 
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda library: monkeypatch.setitem(sys.modules, "pynvml", library)
-
-
-def process(pid: int, memory_bytes: int | None = 1 << 30) -> types.SimpleNamespace:
-    return types.SimpleNamespace(pid=pid, usedGpuMemory=memory_bytes)
 
 
 def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
@@ -43,7 +35,7 @@ def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
             nvmlDeviceGetNvLinkState=lambda _handle, link: (
                 1 if link < 4 else NVMLError("Invalid Argument")
             ),
-            nvmlDeviceGetComputeRunningProcesses=[process(os.getpid())],
+            nvmlDeviceGetComputeRunningProcesses=[gpu_process(os.getpid())],
             nvmlDeviceGetMPSComputeRunningProcesses=[],
         )
     )
@@ -52,9 +44,9 @@ def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
     assert gpu.sm_clock_max_mhz == 1980
     assert (gpu.power_limit_w, gpu.power_limit_default_w) == (500.0, 700.0)
     assert (gpu.ecc, gpu.mig, gpu.nvlinks) == (True, False, 4)
-    (gpu_process,) = gpu.processes
-    assert gpu_process.pid == os.getpid()
-    assert gpu_process.name
+    (this,) = gpu.processes
+    assert this.pid == os.getpid()
+    assert this.name
 
 
 def test_a_lost_gpu_does_not_hide_the_others(install: Any) -> None:
@@ -256,81 +248,6 @@ def test_torch_is_not_imported(
     (torch / "version.py").write_text(version_file)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert detection.detect_interpreter(sys.executable, []).torch_cuda == cuda
-
-
-def read(
-    clock: FakeClock, *, idle_share: float = 1.0, processors: int = 4, nvml: FakeNvml | None = None
-) -> MachineActivity:
-    """Return the load of two usable of `processors` processors over one second."""
-
-    def cpu_seconds() -> CpuSeconds:
-        total = clock.perf_counter() * processors
-        return CpuSeconds(idle=total * idle_share, stolen=total * 0.1, total=total)
-
-    gpus = [Device.of(UUID, nvml)] if nvml else []
-    return read_activity(2, gpus, 1.0, clock.perf_counter, clock.sleep, cpu_seconds)
-
-
-def test_idle_processors_are_counted_over_the_interval() -> None:
-    load = read(FakeClock(), idle_share=0.75)
-    assert load.idle_processors == pytest.approx(3.0)
-    assert load.stolen_share == pytest.approx(0.1)
-    assert load.usable_processors == 2
-    assert load.seconds == pytest.approx(1.0)
-
-
-def test_a_gpu_reports_its_processes_and_its_state() -> None:
-    nvml = FakeNvml(
-        nvmlDeviceGetUtilizationRates=types.SimpleNamespace(gpu=40, memory=3),
-        nvmlDeviceGetComputeRunningProcesses=[process(0)],
-        nvmlDeviceGetCurrentClocksThrottleReasons=0x40,
-    )
-    load = read(FakeClock(), nvml=nvml)
-    assert load.gpu_busy_share == pytest.approx(0.4)
-    assert len(load.gpu_processes) == 1
-    assert load.temperature_c == 40
-    assert load.sm_clock_mhz == 1980
-    assert load.clocks_held_down is True
-
-
-def test_what_a_gpu_does_not_report_is_unknown() -> None:
-    absent = [
-        "nvmlDeviceGetUtilizationRates",
-        "nvmlDeviceGetComputeRunningProcesses",
-        "nvmlDeviceGetCurrentClocksThrottleReasons",
-        "nvmlDeviceGetTemperature",
-        "nvmlDeviceGetClockInfo",
-    ]
-    load = read(FakeClock(), nvml=FakeNvml(absent=absent))
-    assert load.gpu_busy_share is None
-    assert load.gpu_processes == ()
-    assert load.clocks_held_down is None
-    assert load.temperature_c is None
-
-
-def test_a_gpu_that_cannot_be_opened_leaves_the_processors() -> None:
-    load = read(FakeClock(), nvml=FakeNvml(absent=["nvmlInit"]))
-    assert load.gpu_busy_share is None
-    assert load.idle_processors is not None
-
-
-def test_this_machine_counts_its_processors() -> None:
-    before = read_cpu_seconds()
-    assert before.total >= before.idle >= 0.0
-
-
-def test_the_busiest_of_several_gpus_decides() -> None:
-    rates = iter([types.SimpleNamespace(gpu=share, memory=3) for share in (10, 70) * 4])
-    nvml = FakeNvml(
-        nvmlDeviceGetUtilizationRates=lambda _: next(rates),
-        nvmlDeviceGetComputeRunningProcesses=[process(0)],
-    )
-    clock = FakeClock()
-    cpu = CpuSeconds(idle=0.0, stolen=0.0, total=0.0)
-    gpus = [Device.of(UUID, nvml)] * 2
-    load = read_activity(2, gpus, 1.0, clock.perf_counter, clock.sleep, lambda: cpu)
-    assert load.gpu_busy_share == pytest.approx(0.7)
-    assert len(load.gpu_processes) == 2
 
 
 DOCKER = "/docker/4711"
