@@ -70,7 +70,7 @@ EXTENTS = (
         Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines, has_cause=told)
         for told, sizes in (
             (True, ((3, MOST_CODE_LINES), (3, 6), (3, 5), (3, 4), (2, 4))),
-            (False, ((3, 4), (2, 4), (0, 4), (0, 3), (0, 2))),
+            (False, ((3, 4), (2, 4), (2, 3), (2, 2), (0, 2))),
         )
         for arms, lines in sizes
     ),
@@ -169,8 +169,7 @@ def _cause(failed: UnmeasuredArm) -> str:
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     """Return the best arms, among them the first, the baseline and `torch.compile`.
 
-    The advised arm, and the fastest one if it is much faster, are there whatever `most` is. Without
-    such a faster arm, 0 means none.
+    The advised arm, and the fastest one if it is much faster, are there unless `most` is 0.
     """
     ranking, advised = answer.ranking, answer.advised
     compiled = next((each.arm for each in ranking if each.workflow == PLAIN_COMPILE), "")
@@ -183,7 +182,7 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     order = sorted(
         ranking, key=lambda one: (one not in kept, *(one.arm != each for each in wanted))
     )
-    first = order[: max(most, len(kept)) if most or len(kept) > 1 else 0]
+    first = order[: max(most, len(kept)) if most else 0]
     return [each for each in ranking if each in first]
 
 
