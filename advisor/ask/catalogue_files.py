@@ -26,7 +26,12 @@ from advisor.domain.errors import CatalogueError
 from advisor.domain.plan import probe_file
 from advisor.domain.rubric import Criterion, Guideline, Rubric
 from advisor.domain.serving import ServingRules
-from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow
+from advisor.domain.workflow import DeclaredFacts, EngineMemory, Integration, Workflow
+
+#: The source of each number of lines that is declared without one; a test counts them.
+COUNTED = "counted in the lines that integration() of the probe returns"
+#: What a workflow with a probe has until `tests/generate.py` counts its lines.
+NOT_COUNTED = Integration(lines_changed=0, source="")
 
 
 class GpusFile(msgspec.Struct, frozen=True):
@@ -85,12 +90,11 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     integrations = read(directory / "integration.toml", dict[str, Integration])
     workflows = []
     for id_, table in tables.get("workflow", {}).items():
+        has_probe = (probes / "workflows" / probe_file(id_)).is_file()
+        integration = integrations.get(id_, NOT_COUNTED) if has_probe else None
+        _cite_counted_lines(table, integration)
         resolved = _with_environments(file, id_, table, tables.get("environment", {}))
-        derived = {
-            "id": id_,
-            "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
-            "verified": verified.get(id_, ()),
-        }
+        derived = {"id": id_, "has_probe": has_probe, "verified": verified.get(id_, ())}
         try:
             workflow = convert({**resolved, **derived}, Workflow)
         except ValueError as problem:
@@ -102,7 +106,7 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
                 f"{file}: workflow.{id_}: there is no module probes/workflows/{probe_file(id_)}",
                 "add it, or give the reason in not_measured",
             )
-        workflows.append(_with_integration(workflow, integrations.get(id_)))
+        workflows.append(msgspec.structs.replace(workflow, integration=integration))
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
 
 
@@ -132,14 +136,16 @@ def _with_environments(
     }
 
 
-def _with_integration(workflow: Workflow, integration: Integration | None) -> Workflow:
-    if integration is None or not workflow.has_probe:
-        return workflow
-    counted = CitedFact(
-        value=integration.lines_changed, source="counted from the lines in rubric/integration.toml"
-    )
-    declared = msgspec.structs.replace(workflow.declared, lines_changed=counted)
-    return msgspec.structs.replace(workflow, integration=integration, declared=declared)
+def _cite_counted_lines(table: Mapping[str, Any], integration: Integration | None) -> None:
+    """Set the lines of `integration`, and the source of all lines that are declared as a number."""
+    declared = table.get("declared", {})
+    if integration is not None:
+        declared.setdefault("lines_changed", integration.lines_changed)
+    of_arms = (arm.get("declared", {}) for arm in table.get("arms", {}).values())
+    of_cases = (case.get("facts", {}) for case in table.get("declared_where", ()))
+    for facts in (declared, *of_arms, *of_cases):
+        if isinstance(lines := facts.get("lines_changed"), int):
+            facts["lines_changed"] = {"value": lines, "source": COUNTED}
 
 
 def read_glossary() -> dict[str, str]:

@@ -196,7 +196,7 @@ def test_every_gpu_has_a_source_and_a_lookup_date(name: str) -> None:
 def test_a_fact_on_our_own_basis_needs_a_reason(
     catalogue: pathlib.Path, edit: Edit, basis: str, because: str
 ) -> None:
-    fact = 'value = 0, source = "counted in the lines that integration() of the probe returns"'
+    fact = 'source = "https://pypi.org/project/torch/2.13.0/"'
     edit("workflows.toml", fact, f'{fact}, basis = "{basis}"{because}')
     assert f"a fact whose basis is '{basis}' needs a sentence" in load_error(catalogue).what
 
@@ -219,6 +219,14 @@ def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -
         )
     }
     assert declared == counted
+
+
+def test_the_lines_of_a_workflow_are_either_declared_or_counted() -> None:
+    directory = catalogue_files.catalogue_directory()
+    tables = msgspec.toml.decode((directory / "workflows.toml").read_bytes())["workflow"]
+    declared = {id_ for id_, table in tables.items() if "lines_changed" in table["declared"]}
+    counted = {*msgspec.toml.decode((directory / "integration.toml").read_bytes())}
+    assert declared == {*tables} - counted
 
 
 def test_integrations_use_no_undefined_names(tmp_path: pathlib.Path) -> None:

@@ -8,6 +8,8 @@ import statistics
 
 from kept.runs import NAMES, read_run
 
+from advisor.ask import catalogue_files
+from advisor.ask.planning import list_arms
 from advisor.domain.measurement import Measurement
 
 HEADER = """\
@@ -23,7 +25,8 @@ FEWEST_RUNS = 2
 
 
 def render() -> str:
-    """Return the text of the file."""
+    """Return the text of the file, without arms that the catalogue no longer has."""
+    workflows = catalogue_files.read_shipped().workflows
     found: dict[str, dict[str, list[Measurement]]] = collections.defaultdict(
         lambda: collections.defaultdict(list)
     )
@@ -31,23 +34,21 @@ def render() -> str:
     leads: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
     for document in map(read_run, NAMES):
         on_device = document.question.device
-        for entry in document.results.measurements:
+        arms = {arm.id for each in workflows for arm in list_arms(each, on_device)}
+        measured = [each for each in document.results.measurements if each.arm in arms]
+        for entry in measured:
             found[on_device][entry.arm].append(entry)
-            others = [
-                other.speedup.value
-                for other in document.results.measurements
-                if other.workflow != entry.workflow
-            ]
+            others = [other.speedup.value for other in measured if other.workflow != entry.workflow]
             if others:
                 leads[on_device, entry.arm].append(entry.speedup.value / max(others))
-        for entry, other in itertools.permutations(document.results.measurements, 2):
+        for entry, other in itertools.permutations(measured, 2):
             if entry.workflow == other.workflow and entry.cells and other.cells:
                 gain = entry.speedup.value / other.speedup.value
                 gains[on_device, entry.arm, other.arm].append(gain)
     lines = []
-    for device, arms in sorted(found.items()):
+    for device, by_arm in sorted(found.items()):
         lines += ["", f"[{device}]"]
-        for arm, entries in sorted(arms.items()):
+        for arm, entries in sorted(by_arm.items()):
             seconds = statistics.median(entry.build_seconds.cold for entry in entries)
             speedups = [cell.speedup.value for entry in entries for cell in entry.cells]
             largest = f", largest_speedup = {max(speedups):.3g}" if speedups else ""
