@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from advisor.decide.intervals import HALF_INTERVAL, Estimate, mean_of_samples, weighted_mean
+from advisor.decide.intervals import HALF_INTERVAL, mean_of_samples, weighted_mean
 from advisor.decide.rounds import counted_visits
 from advisor.decide.undisturbed import RESAMPLES
 from advisor.domain.machine import Doubt
@@ -28,8 +29,31 @@ from probes.shape import Shape
 
 #: Longer numbers of threads are none.
 MOST_DIGITS = 7
+#: Fewer calls have no tail: their fastest ones are the middle.
+FEWEST_CALLS = 10
+#: Share of the calls that lie below the level: the fastest one of up to a hundred. Next to one
+#: busy process, 3 of 66 calls of a small network with many parallel regions were undisturbed.
+FASTEST_CALL_SHARE = 0.01
+#: A call of less than this share of the typical one was not disturbed as others were.
+FASTER = 0.8
+#: Undisturbed calls take equally long: up to this factor of the fastest one, in so many visits.
+ALIKE, FEWEST_ALIKE = 1.15, 3
+#: Seconds that a thread waits at least for another process: a tick of Linux at 250 Hz.
+TIME_SLICE = 0.004
+#: Waiting is not known more exactly.
+LEAST_SHARE = 0.01
+#: Most values that a resample looks at; more are thinned evenly.
+MOST_VALUES = 4000
 #: Seconds of the calls of each visit.
 Calls = Sequence[Sequence[float]]
+
+
+class Ratio(NamedTuple):
+    """A speed-up with the bounds of its confidence interval."""
+
+    low: float
+    value: float
+    high: float
 
 
 def reconcile(
@@ -43,35 +67,64 @@ def reconcile(
     quiet machine.
     """
     baseline = state.plan.baseline.id
-    equal = [each.id for each in state.plan.arms if baseline in {each.id, each.duplicate_of}]
-    shapes = {cell.shape for measured in measurements for cell in measured.cells}
-    references = {shape: _calls(state, shape, *equal) for shape in shapes}
-    leaders = {shape: _fastest_arm(state, measurements, baseline, shape) for shape in shapes}
-    threads, factors = 1, dict[Shape, float]()
+    references = {
+        cell.shape: _reference(state, measurements, measured, cell)
+        for measured in measurements
+        if measured.arm == baseline
+        for cell in measured.cells
+    }
     for measured in measurements:
-        if measured.arm == baseline:
-            threads = _threads(measured.settings)
-            for cell in measured.cells:
-                fastest = fastest_call(references[cell.shape])
-                if fastest is not None and _is_disturbed(state, equal, cell.shape):
-                    factors[cell.shape] = fastest / cell.seconds.median
-
-    def compare(arm: str, cell: Cell) -> Cell:
-        shape, theirs, share = cell.shape, references[cell.shape], None
-        if _is_disturbed(state, (*equal, arm), shape):
-            share = least_share(theirs, _waited(state, equal, shape), threads)
-        found = _ratio_of_fastest(_calls(state, shape, arm), theirs, margin)
-        missed = _missed_factor(state, arm, leaders[shape], shape)
-        return _reconcile(cell, found, margin, missed, share) if found else cell
-
-    for measured in measurements:
-        cells = measured.cells
-        if measured.arm != baseline:
-            cells = tuple(compare(measured.arm, cell) for cell in cells)
-        scaled = tuple(_with_seconds(cell, factors.get(cell.shape, 1.0)) for cell in cells)
+        cells = [
+            _compare(state, measured.arm, cell, references[cell.shape], margin)
+            for cell in measured.cells
+        ]
+        scaled = tuple(_with_seconds(cell, references[cell.shape].factor) for cell in cells)
         changed = msgspec.structs.replace(measured, cells=scaled)
         is_changed = any(cell.fastest_calls for cell in cells)
         yield _with_overall_speedup(changed) if is_changed else changed
+
+
+class _Reference(NamedTuple):
+    """What the calls of the arms are compared with at a shape."""
+
+    #: The baseline and its duplicate.
+    arms: Sequence[str]
+    calls: Calls
+    #: What their fastest call is multiplied by where other work delayed all of them most.
+    least_share: float
+    #: What all call times are multiplied by: other work disturbed those of the baseline.
+    factor: float
+    #: The arm with the fastest call.
+    leader: str
+
+
+def _reference(
+    state: RunState, measurements: Sequence[Measurement], baseline: Measurement, cell: Cell
+) -> _Reference:
+    arms = [each.id for each in state.plan.arms if baseline.arm in {each.id, each.duplicate_of}]
+    calls = _calls(state, cell.shape, *arms)
+    fastest = fastest_call(calls)
+    factor = 1.0
+    if fastest is not None and _is_disturbed(state, arms, cell.shape):
+        factor = fastest / cell.seconds.median
+    waited, threads = _waited(state, arms, cell.shape), _threads(baseline.settings)
+    return _Reference(
+        arms,
+        calls,
+        least_share(calls, waited, threads),
+        factor,
+        _fastest_arm(state, measurements, baseline.arm, cell.shape),
+    )
+
+
+def _compare(state: RunState, arm: str, cell: Cell, reference: _Reference, margin: float) -> Cell:
+    if arm == state.plan.baseline.id:
+        return cell
+    is_disturbed = _is_disturbed(state, (*reference.arms, arm), cell.shape)
+    found = _ratio_of_fastest(_calls(state, cell.shape, arm), reference.calls, margin)
+    missed = _missed_factor(state, arm, reference.leader, cell.shape)
+    share = reference.least_share if is_disturbed else None
+    return _reconcile(cell, found, margin, missed, share) if found else cell
 
 
 def _threads(settings: Mapping[str, str]) -> int:
@@ -144,7 +197,7 @@ def _kept_visits(state: RunState, arms: Collection[str], shape: Shape) -> list[C
     ]
 
 
-def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Estimate | None:
+def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Ratio | None:
     """Return the speed-up of the fastest calls with its bounds; None of too few calls."""
     fastest, reference = fastest_call(ours), fastest_call(theirs)
     if fastest is None or reference is None:
@@ -154,12 +207,10 @@ def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Estimate | N
         math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
         for calls in (theirs, ours)
     )
-    return Estimate(ratio / slower, ratio, ratio * faster)
+    return Ratio(ratio / slower, ratio, ratio * faster)
 
 
-def _reconcile(
-    cell: Cell, found: Estimate, margin: float, missed: float, share: float | None
-) -> Cell:
+def _reconcile(cell: Cell, found: Ratio, margin: float, missed: float, share: float | None) -> Cell:
     """Return the cell with the ratio of the fastest calls where it contradicts the speed-up.
 
     `share` is the least share of it that the program may have on a quiet machine; None where the
@@ -183,7 +234,7 @@ def _reconcile(
     return _with_seconds(changed, paired.value / speedup.value)
 
 
-def _contradict(paired: Interval, fastest: Estimate, margin: float) -> bool:
+def _contradict(paired: Interval, fastest: Ratio, margin: float) -> bool:
     low, ratio, high = fastest
     if paired.low is None or paired.high is None:
         return False
@@ -191,7 +242,7 @@ def _contradict(paired: Interval, fastest: Estimate, margin: float) -> bool:
     return not (is_near or (low <= paired.high and paired.low <= high))
 
 
-def _spanning(paired: Interval, fastest: Estimate) -> Interval:
+def _spanning(paired: Interval, fastest: Ratio) -> Interval:
     """Return the ratio of the fastest calls with the interval that holds both estimates."""
     low, ratio, high = fastest
     return msgspec.structs.replace(
@@ -244,23 +295,6 @@ def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None
         return None
     logs = zip(map(math.log, known), (cell.weight for cell in cells), strict=True)
     return math.exp(weighted_mean(logs))
-
-
-#: Fewer calls have no tail: their fastest ones are the middle.
-FEWEST_CALLS = 10
-#: Share of the calls that lie below the level: the fastest one of up to a hundred. Next to one
-#: busy process, 3 of 66 calls of a small network with many parallel regions were undisturbed.
-FASTEST_CALL_SHARE = 0.01
-#: A call of less than this share of the typical one was not disturbed as others were.
-FASTER = 0.8
-#: Undisturbed calls take equally long: up to this factor of the fastest one, in so many visits.
-ALIKE, FEWEST_ALIKE = 1.15, 3
-#: Seconds that a thread waits at least for another process: a tick of Linux at 250 Hz.
-TIME_SLICE = 0.004
-#: Waiting is not known more exactly.
-LEAST_SHARE = 0.01
-#: Most values that a resample looks at; more are thinned evenly.
-MOST_VALUES = 4000
 
 
 def fastest_call(visits: Sequence[Sequence[float]]) -> float | None:
