@@ -91,7 +91,7 @@ def _find_model(run_options: RunOptions, models: Models) -> Model:
     if os.path.isdir(text):  # noqa: PTH112 - as above
         return parse_directory(text, run_options, models)
     if ":" in text:
-        return _parse_factory(text)
+        return _parse_factory(text, has_inputs=bool(run_options.inputs))
     is_on_hub = HUB_NAME.fullmatch(text) and not text.startswith("demo/")
     if is_on_hub and not run_options.offline:
         return TransformersModel(name=text, weights=parse_weights(run_options.weights_from))
@@ -167,7 +167,7 @@ def _offer(file: str) -> str:
     return " or ".join(shlex.quote(f"{file}:{name}") for name in names[:MOST_OFFERED])
 
 
-def _parse_factory(text: str) -> FactoryModel:
+def _parse_factory(text: str, *, has_inputs: bool) -> FactoryModel:
     module, _, function = text.rpartition(":")
     if not function.isidentifier():
         raise UnknownModelError(
@@ -180,7 +180,7 @@ def _parse_factory(text: str) -> FactoryModel:
                 f"file {module!r} does not exist", "check the path before the colon"
             )
         file = pathlib.Path(module).resolve()
-        model_files.check_factory(file, function)
+        model_files.check_factory(file, function, has_inputs=has_inputs)
         return FactoryModel(name=f"{file}:{function}")
     if os.path.isfile(f"{module}.py"):  # noqa: PTH113 - as above
         raise UnknownModelError(

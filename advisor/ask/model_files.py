@@ -76,10 +76,19 @@ def check_function(file: pathlib.Path, function: str) -> None:
         )
 
 
-def check_factory(file: pathlib.Path, function: str) -> None:
-    """Raise `OptionFileError` for a function that is missing, or needs arguments."""
+def check_factory(file: pathlib.Path, function: str, *, has_inputs: bool = True) -> None:
+    """Raise `OptionFileError` for what is missing, needs arguments or makes a module alone."""
     check_function(file, function)
-    own = [node for node in _functions(file) if node.name == function]
+    tree = _parse_python(file)
+    own = [node for node in _functions(tree) if node.name == function]
+    classes = (each for each in tree.body if isinstance(each, ast.ClassDef))
+    methods = next((_functions(each) for each in classes if each.name == function), [])
+    if not has_inputs and any(each.name == "forward" for each in methods):
+        raise OptionFileError(
+            f"{function!r} in {str(file)!r} is a class, which makes a module without inputs",
+            f"write a function that returns {function}(...) and example inputs, and name it; or"
+            " name the inputs with --inputs",
+        )
     # A decorator may supply arguments.
     needed = _needed_parameters(own[-1]) if own and not own[-1].decorator_list else []
     if needed:
@@ -96,14 +105,14 @@ def functions_of(file: pathlib.Path) -> list[str]:
     """
     found = [
         node
-        for node in _functions(file)
+        for node in _functions(_parse_python(file))
         if not node.name.startswith("_") and not _needed_parameters(node)
     ]
     return [node.name for node in sorted(found, key=_unlikeliness)]
 
 
-def _functions(file: pathlib.Path) -> list[ast.FunctionDef]:
-    return [node for node in _parse_python(file).body if isinstance(node, ast.FunctionDef)]
+def _functions(place: ast.Module | ast.ClassDef) -> list[ast.FunctionDef]:
+    return [node for node in place.body if isinstance(node, ast.FunctionDef)]
 
 
 def _unlikeliness(node: ast.FunctionDef) -> int:

@@ -15,8 +15,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import anyio
 from mcp.server.mcpserver import MCPServer
@@ -25,6 +25,7 @@ from pydantic import Field
 
 from advisor.cli.output import SKILL
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
+from advisor.domain.version import __version__
 
 #: Exit codes of commands that have printed a result: done, or a result that asks for attention.
 RESULTS = {0, 1, 4}
@@ -34,15 +35,8 @@ STOP_SECONDS = 20.0
 PROGRESS_LINES = 8
 NO_RUN = "No answer, and no run is stored: the measurement had only begun."
 
-RunArgument = Annotated[str, Field(description="a run's id, or latest")]
-WeightsArgument = Annotated[
-    str,
-    Field(
-        description="weights of the three Ps, such as performance=60,productivity=25,"
-        "portability=15, or a preset such as serving"
-    ),
-]
-ArmArgument = Annotated[str, Field(description="a workflow or arm; default: the recommended one")]
+RunName = Annotated[str, Field(description="a run's id, or latest")]
+ArmName = Annotated[str, Field(description="a workflow or arm; default: the recommended one")]
 
 
 @dataclasses.dataclass
@@ -52,6 +46,8 @@ class Progress:
     run: str
     state: Literal["measuring", "ended"]
     seconds: float
+    #: At most; null for a run without a limit.
+    seconds_left: float | None
     latest: list[str]
     answer: str = ""
 
@@ -79,11 +75,15 @@ class MeasuringProcess:
         return self.process.poll() is None
 
     @property
-    def run(self) -> str:
-        """The run's id; empty until it has been stored, and where it was refused."""
+    def beginning(self) -> dict[str, Any]:
+        """The first line that it prints; empty until the run is stored, and if it is refused."""
         with self._events.open("rb") as file:
             line = file.readline()
-        return str(json.loads(line).get("run_id", "")) if line.endswith(b"\n") else ""
+        return json.loads(line) if line.endswith(b"\n") else {}
+
+    @property
+    def run(self) -> str:
+        return str(self.beginning.get("run_id", ""))
 
     @property
     def lines(self) -> list[str]:
@@ -98,14 +98,16 @@ class MeasuringProcess:
 
     async def progress(self) -> Progress:
         """Raise `ToolError` with what the program said if it has no result."""
-        is_running, run = self.is_running, self.run
+        is_running, run, limit = self.is_running, self.run, self.beginning.get("limit_seconds")
+        seconds = time.monotonic() - self._started
         is_done = self._is_stopped or (run and self.process.returncode in RESULTS)
         if not (is_running or is_done):
             raise ToolError("\n".join(self.lines))
         return Progress(
             run,
             "measuring" if is_running else "ended",
-            round(time.monotonic() - self._started, 1),
+            round(seconds, 1),
+            max(round(limit - seconds, 1), 0.0) if limit and is_running else None,
             self.lines[-PROGRESS_LINES:],
             "" if is_running else await self.answer(),
         )
@@ -133,32 +135,12 @@ async def read(*arguments: str) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def given(options: Mapping[str, str | bool]) -> list[str]:
+def given(options: Mapping[str, str | int]) -> list[str]:
     return [
         f"--{name}" if value is True else f"--{name}={value}"
         for name, value in options.items()
         if value
     ]
-
-
-def weights(priorities: str) -> dict[str, str | bool]:
-    return {"priority" if "=" in priorities else "preset": priorities}
-
-
-@contextlib.contextmanager
-def serving() -> Iterator[MCPServer]:
-    """Yield the server; end the measurement that runs when the block ends."""
-    server = MCPServer("p3-advisor", instructions=SKILL.read_text(encoding="utf-8"))
-    measurements: list[MeasuringProcess] = []
-    with tempfile.TemporaryDirectory(prefix="p3-mcp-") as folder:
-        _add_measuring_tools(server, measurements, pathlib.Path(folder))
-        _add_reading_tools(server, measurements)
-        try:
-            yield server
-        finally:
-            for each in measurements:
-                if each.is_running:
-                    each.end()
 
 
 def _add_measuring_tools(
@@ -181,13 +163,12 @@ def _add_measuring_tools(
                 "or .pt2 file, a name of Hugging Face, or demo"
             ),
         ],
-        priorities: WeightsArgument = "",
         options: Annotated[
             dict[str, str | bool] | None,
             Field(
                 description="further options of p3-advisor recommend without their dashes, such as "
-                '{"dtype": "bfloat16", "batch-sizes": "1,16", "workflows": '
-                '"torch-compile-inductor"}; for the CPU {"gpu": "cpu"}; {"sandbox": true}'
+                '{"dtype": "bfloat16", "batch-sizes": "1,16", "gpu": "cpu", "sandbox": true, '
+                '"priority": "performance=60,productivity=25,portability=15"}'
             ),
         ] = None,
         wait_seconds: float = 10.0,
@@ -196,7 +177,7 @@ def _add_measuring_tools(
 
         Takes one to two minutes; `follow` waits for the answer. One run at a time.
         """
-        arguments = given({"model": model, **weights(priorities), **(options or {})})
+        arguments = given({"model": model, **(options or {})})
         return await start(["recommend", "--jsonl", *arguments], wait_seconds)
 
     @server.tool()
@@ -225,31 +206,31 @@ def _add_measuring_tools(
 
 def _add_reading_tools(server: MCPServer, measurements: list[MeasuringProcess]) -> None:
     @server.tool()
-    async def answer(run: RunArgument = "latest") -> str:
-        """Show what a run recommends and how sure that is; of one that is measured, so far."""
+    async def show(run: RunName = "latest", *, full: bool = False) -> str:
+        """Show what a run recommends (so far), and how sure that is; all figures with `full`."""
         if measurements and measurements[-1].is_running and run == "latest":
             return await measurements[-1].answer()
-        return await read("show", "--", run)
+        return await read("show", *given({"full": full}), "--", run)
 
     @server.tool()
-    async def decide(priorities: WeightsArgument, run: RunArgument = "latest") -> str:
-        """Score a stored run again with other weights; measures nothing."""
-        return await read("decide", *given(weights(priorities)), "--", run)
+    async def decide(priority: str = "", preset: str = "", run: RunName = "latest") -> str:
+        """Score a stored run again with the weights of `measure`; measures nothing."""
+        return await read("decide", *given({"priority": priority, "preset": preset}), "--", run)
 
     @server.tool()
-    async def explain(run: RunArgument = "latest", workflow: ArmArgument = "") -> str:
+    async def explain(run: RunName = "latest", arm: ArmName = "") -> str:
         """Explain the score of a workflow: each figure, its rule and its source."""
-        return await read("explain", "--", run, *([workflow] if workflow else []))
+        return await read("explain", "--", run, arm)
 
     @server.tool()
-    async def recipe(run: RunArgument = "latest", workflow: ArmArgument = "") -> str:
-        """Return the code of a workflow as it was measured, ready to paste."""
-        return await read("recipe", *given({"workflow": workflow}), "--", run)
+    async def recipe(run: RunName = "latest", arm: ArmName = "", batch_size: int = 0) -> str:
+        """Return the code of an arm as it was measured, by default at the best batch size."""
+        return await read("recipe", *given({"batch-size": batch_size}), "--", run, arm)
 
     @server.tool()
-    async def verify(run: RunArgument = "latest", workflow: ArmArgument = "") -> str:
+    async def verify(run: RunName = "latest", arm: ArmName = "", batch_size: int = 0) -> str:
         """Run the code of `recipe`, check its outputs, and time it next to the baseline's."""
-        return await read("verify", *given({"workflow": workflow}), "--", run)
+        return await read("verify", *given({"batch-size": batch_size}), "--", run, arm)
 
     @server.tool()
     async def workflows(model: str = "demo") -> str:
@@ -258,5 +239,16 @@ def _add_reading_tools(server: MCPServer, measurements: list[MeasuringProcess]) 
 
 
 def serve() -> None:
-    with serving() as server:
-        server.run("stdio")
+    """Serve until the client is gone; end the measurement that runs then."""
+    instructions = SKILL.read_text(encoding="utf-8")
+    server = MCPServer("p3-advisor", version=__version__, instructions=instructions)
+    measurements: list[MeasuringProcess] = []
+    with tempfile.TemporaryDirectory(prefix="p3-mcp-") as folder:
+        _add_measuring_tools(server, measurements, pathlib.Path(folder))
+        _add_reading_tools(server, measurements)
+        try:
+            server.run("stdio")
+        finally:
+            for each in measurements:
+                if each.is_running:
+                    each.end()

@@ -25,14 +25,11 @@ RunName = Annotated[
 StoredRunName = Annotated[
     str, typer.Argument(help="a run's id or its beginning, latest, or the path of a run (with a /)")
 ]
-WorkflowName = Annotated[
-    str,
-    typer.Option(
-        "--workflow", metavar="NAME", help="a workflow or arm; default: the recommended one"
-    ),
+BatchSize = Annotated[
+    int | None, typer.Option(metavar="ROWS", help="a measured one; default: that which gains most")
 ]
-PositionalArm = Annotated[
-    str, typer.Argument(metavar="[ARM]", help="the same as --workflow", show_default=False)
+ArmName = Annotated[
+    str, typer.Argument(metavar="[ARM]", help="a workflow or arm; default: the recommended one")
 ]
 InFull = Annotated[bool, typer.Option("--full", help="all figures, and why arms have none")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import AsJson, Output, PositionalArm, RunName, StoredRunName, WorkflowName
+from advisor.cli.options import ArmName, AsJson, BatchSize, Output, RunName, StoredRunName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
@@ -138,18 +138,12 @@ def compare(
         raise typer.Exit(code)
 
 
-def _choose_arm(arm: str, workflow: str) -> str:
-    if arm and workflow:
-        raise CommandLineError(f"{arm} and --workflow {workflow} are two names", "name one")
-    return arm or workflow
-
-
 @app.command(rich_help_panel="Code")
 def recipe(
     run: RunName = "latest",
-    arm: PositionalArm = "",
+    arm: ArmName = "",
     *,
-    workflow: WorkflowName = "",
+    batch_size: BatchSize = None,
     style: Annotated[
         str,
         typer.Option(
@@ -182,7 +176,7 @@ def recipe(
     answer = (
         answer_files.decide(stored) if stored else answer_files.open_answer(run, make_context())
     )
-    ranked, found = found_recipe.choose_recipe(answer, stored, _choose_arm(arm, workflow))
+    ranked, found = found_recipe.choose_recipe(answer, stored, arm, batch_size)
     text = styles[style](answer, ranked, found)
     name = pathlib.Path(output).name
     if recipe_text.shadows_import(name, text, found):
@@ -200,9 +194,9 @@ def recipe(
 @app.command(rich_help_panel="Code")
 def verify(
     run: StoredRunName = "latest",
-    arm: PositionalArm = "",
+    arm: ArmName = "",
     *,
-    workflow: WorkflowName = "",
+    batch_size: BatchSize = None,
     seconds: Annotated[
         float, typer.Option(help="seconds of timing of each snippet", min=0.1, max=600)
     ] = 3.0,
@@ -226,7 +220,7 @@ def verify(
     stored = open_store().find(run)
     found = verification.verify(
         stored,
-        functools.partial(compose_pair, decide(stored), stored, _choose_arm(arm, workflow)),
+        functools.partial(compose_pair, decide(stored), stored, arm, batch_size=batch_size),
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=make_context(),

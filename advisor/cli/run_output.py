@@ -85,6 +85,8 @@ def print_beginning(run: Run) -> None:
         "created": header.created,
         "advisor_version": header.advisor_version,
         "question": header.question,
+        # Null without a limit, which JSON has no number for.
+        "limit_seconds": header.question.seconds,
     }
     for line in (beginning, *run.events()):
         print_text(msgspec.json.encode(line))

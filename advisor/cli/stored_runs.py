@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import pathlib
 import shlex
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from advisor.ask.run_options import RunOptions
-from advisor.cli.options import AsJson, InFull, RunName, StoredRunName
+from advisor.cli.options import ArmName, AsJson, InFull, RunName, StoredRunName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
@@ -103,9 +102,7 @@ def reload_answer(
 @app.command(rich_help_panel="Results")
 def explain(
     run: RunName = "latest",
-    workflow: Annotated[
-        str, typer.Argument(help="a workflow or arm; default: the recommended one")
-    ] = "",
+    arm: ArmName = "",
     criterion: Annotated[
         str, typer.Argument(help=f"one of {', '.join(CRITERIA)}; default: all of them")
     ] = "",
@@ -115,7 +112,7 @@ def explain(
 
     context = make_context()
     answer, known = answer_files.open_answer(run, context), context.catalogue().by_id
-    print_text(explanation.render(answer, workflow, criterion, known), nl=False)
+    print_text(explanation.render(answer, arm, criterion, known), nl=False)
 
 
 @app.command(rich_help_panel="Stored runs")
@@ -223,10 +220,10 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
 ) -> None:
-    """Delete stored runs permanently; ask before on a terminal."""
+    """Delete stored runs permanently; ask before."""
     store = open_store()
-    if not yes and sys.stdin.isatty():
-        names = ", ".join(store.find(run).directory.name for run in runs)
-        typer.confirm(f"Delete {names}?", abort=True, err=True)
+    names = ", ".join(store.find(run).directory.name for run in runs)
+    if not yes:
+        typer.confirm(f"Delete {names} (--yes does not ask)?", abort=True, err=True)
     for run in runs:
         print_text(store.delete(run))

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
-from advisor.domain.errors import MachineUnfitError, UserError
+from advisor.domain.errors import MachineUnfitError, NoRecipeError, UserError
 from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import ExclusionStatus
@@ -67,6 +67,17 @@ class RankedArm(NamedTuple):
     def cells(self) -> tuple[Cell, ...]:
         """Empty for servers."""
         return self.measured.cells
+
+    def at(self, batch_size: int) -> RankedArm:
+        """Return the arm with its figures at one batch size; raise `NoRecipeError` without any."""
+        cells = tuple(each for each in self.cells if each.shape.batch_size == batch_size)
+        if not cells:
+            sizes = sorted({each.shape.batch_size for each in self.cells})
+            raise NoRecipeError(
+                f"{self.arm} has no figures at batch size {batch_size}",
+                f"name one that was measured: {', '.join(map(str, sizes)) or 'none'}",
+            )
+        return self._replace(measured=msgspec.structs.replace(self.measured, cells=cells))
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +184,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def baseline(self) -> Measurement | None:
         """The measurement that speed-ups are relative to; None if it has none."""
         return self.measurements.get(self.results.baseline)
+
+    def code_shape(self, ranked: RankedArm) -> Shape:
+        """Return what code is printed for: the longest lengths, at the size that gains most."""
+        cells = [
+            each for each in ranked.cells if each.shape.tokens == ranked.cells[-1].shape.tokens
+        ]
+        best = max(cells, key=lambda cell: cell.speedup.value, default=None)
+        return best.shape if best else self.question.shapes[0]
 
     @property
     def unmeasured_shapes(self) -> tuple[Shape, ...]:

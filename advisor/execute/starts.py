@@ -49,8 +49,9 @@ def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
             continue
         question = progress.question
         try:
-            scripts = compose_starts(question, facts.integration, facts.starts, facts.inputs)
-            first, *_ = compose_starts(question, eager.integration, {}, eager.inputs)
+            size = question.start_shape.batch_size
+            scripts = compose_starts(question, size, facts.integration, facts.starts, facts.inputs)
+            first, *_ = compose_starts(question, size, eager.integration, {}, eager.inputs)
         except NoRecipeError:
             continue
         allowed = facts.allowances.get(str(question.start_shape))

@@ -185,8 +185,8 @@ def link_files(snippet: Snippet, model: Model, folder: pathlib.Path) -> None:
     """Put into `folder` what the snippet finds there if the user runs it as its comments say.
 
     These are the model's file and the files around it, the file of its inputs, a checkpoint's
-    directory, and folders such as a clone of another project. What the snippet may write is copied
-    or left out.
+    directory, and folders such as a clone of another project. What the snippet writes is left out;
+    a checkpoint whose name it writes to is copied.
     """
     here = {each.name: each for each in pathlib.Path.cwd().iterdir() if each.is_dir()}
     for name, place in {**here, **snippet.folders}.items():
@@ -200,19 +200,12 @@ def link_files(snippet: Snippet, model: Model, folder: pathlib.Path) -> None:
     path = pathlib.Path(name)
     if not path.is_absolute():
         return
+    if not path.is_file() and f'"{path.name}"' in snippet.text:
+        shutil.copytree(path, folder / path.name)
+        return
+    # With further files, such as external data.
     written = [name for name in NAMED_FILE.findall(snippet.text) if name != path.name]
-    writes_model = snippet.text.count(f'"{path.name}"') > path.is_file()
     for place in path.parent.iterdir() if path.is_file() else [path]:
-        is_of_model = _belongs_to(place.name, path.name)
-        is_written = any(_belongs_to(place.name, each) for each in written)
-        if (folder / place.name).exists() or (is_written and not is_of_model):
-            continue
-        if is_of_model and writes_model:
-            (shutil.copy if place.is_file() else shutil.copytree)(place, folder / place.name)
-        else:
+        is_written = any(f"{place.name}.".startswith(f"{each}.") for each in written)
+        if not ((folder / place.name).exists() or is_written):
             (folder / place.name).symlink_to(place)
-
-
-def _belongs_to(name: str, file: str) -> bool:
-    """Return whether it is this file, or a further one of it, such as its external data."""
-    return name == file or name.startswith(f"{file}.")

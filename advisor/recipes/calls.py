@@ -9,10 +9,11 @@ import json
 import keyword
 import pathlib
 import pprint
+import re
 from collections.abc import Sequence
 
 from advisor.domain.errors import NoRecipeError
-from advisor.domain.model import TransformersModel
+from advisor.domain.model import MAX_SHORT_NAME, Model, TransformersModel
 from advisor.domain.question import Question
 from probes.facts import InputSpec
 
@@ -91,11 +92,11 @@ def checkpoint_line(model: TransformersModel) -> str:
     return f"CHECKPOINT = {quoted(model_name(model.name))}{place_comment(model.name)}"
 
 
-def cast_lines(question: Question) -> list[str]:
+def cast_line(question: Question) -> str:
     dtype = f"torch.{question.dtype}" if question.dtype != "own" else ""
     device = '"cuda"' if question.device == "cuda" else ""
     arguments = ", ".join(part for part in (device, dtype) if part)
-    return [f"model = model.to({arguments}).eval()" if arguments else "model = model.eval()"]
+    return f"model = model.to({arguments}).eval()" if arguments else "model = model.eval()"
 
 
 def to_device(question: Question) -> str:
@@ -104,6 +105,12 @@ def to_device(question: Question) -> str:
 
 def file_name(path: str) -> str:
     return pathlib.PurePath(path).name
+
+
+def file_stem(model: Model) -> str:
+    """Return how names of files begin that are made of a model, which may have any name."""
+    name = re.sub(r"\.(?:py|onnx|pt2)(?=:|$)", "", file_name(model.name))
+    return re.sub(r"[^a-zA-Z0-9_]+", "-", name)[:MAX_SHORT_NAME].strip("-") or "model"
 
 
 def model_name(name: str) -> str:

@@ -24,7 +24,7 @@ from advisor.recipes.calls import (
     AS_MEASURED,
     SEED,
     call_class,
-    cast_lines,
+    cast_line,
     config_line,
     file_name,
     fill_template,
@@ -50,7 +50,7 @@ def loading_lines(
             device = ', device="cuda"' if question.device == "cuda" else ""
             sizes = f"{batch_size}, {question.input_tokens}, {model.hidden}"
             values = f"torch.randn({sizes}, dtype=torch.{question.dtype}{device})"
-            return [SEED, *_synthetic_lines(model), *cast_lines(question), f"inputs = ({values},)"]
+            return [SEED, *_synthetic_lines(model), cast_line(question), f"inputs = ({values},)"]
         case ExportedModel() as model:
             return _exported_lines(model, question, batch_size, inputs)
         case FactoryModel() as model:
@@ -61,11 +61,7 @@ def loading_lines(
         case OnnxModel() as model:
             return _onnx_lines(model, question, batch_size)
         case TransformersModel() as model:
-            if not inputs:
-                raise NoRecipeError(
-                    "the run does not have the inputs of the model", "measure again"
-                )
-            return _forward_model_lines(model, question, batch_size, inputs)
+            return _forward_model_lines(model, question, batch_size, inputs or ())
 
 
 def _synthetic_lines(model: SyntheticModel) -> list[str]:
@@ -114,25 +110,20 @@ def _exported_lines(
     model: ExportedModel, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
 ) -> list[str]:
     """Return the lines that load a file; the tensors of nested inputs become positional ones."""
-    load = [
+    is_nested = any(each.nested or each.name for each in inputs or ())
+    made, examples = "program.module()", "program.example_inputs[0]"
+    if is_nested:
+        nested = '(((), given) if hasattr(given, "items") else (given, {}))'
+        nested = nested if model.inputs else "program.example_inputs"
+        made, examples = f"Call(program.module(), {nested})", "model.tensors"
+    elif model.inputs:
+        examples = "((given,) if isinstance(given, torch.Tensor) else given)"
+    return [
+        *(nested_call(len(inputs or ())) if is_nested else ()),
         *_given_lines(model.inputs),
         f"program = torch.export.load({quoted(file_name(model.name))})  # path of your file",
-    ]
-    flat, nested = "program.example_inputs[0]", "program.example_inputs"
-    if model.inputs:
-        flat = "((given,) if isinstance(given, torch.Tensor) else given)"
-        nested = '(((), given) if hasattr(given, "items") else (given, {}))'
-    if not any(each.nested or each.name for each in inputs or ()):
-        return [
-            *load,
-            f"model = program.module(){to_device(question)}",
-            *_example_lines(flat, question, batch_size, inputs),
-        ]
-    return [
-        *nested_call(len(inputs or ())),
-        *load,
-        f"model = Call(program.module(), {nested}){to_device(question)}",
-        *_example_lines("model.tensors", question, batch_size, inputs),
+        f"model = {made}{to_device(question)}",
+        *_example_lines(examples, question, batch_size, inputs),
     ]
 
 
@@ -140,8 +131,6 @@ def _factory_lines(
     model: FactoryModel, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
 ) -> list[str]:
     """All tensors become positional ones: exporters take no others."""
-    if inputs is not None and not inputs:
-        raise NoRecipeError("the inputs are nested", "measure again")
     place, _, function = model.name.rpartition(":")
     if not function.isidentifier():
         raise NoRecipeError("the name of the factory is not a name of Python", "measure again")
@@ -180,7 +169,7 @@ def _factory_lines(
         names = [each.name for each in inputs]
         given = [f"examples = [examples[-1][name] for name in {names}]"]
     # Before the import: the file may make the model.
-    lines = [*classes, SEED, *imported, opened, *wrapped, *cast_lines(question), *given]
+    lines = [*classes, SEED, *imported, opened, *wrapped, cast_line(question), *given]
     return [*lines, *_example_lines(examples, question, batch_size, inputs)]
 
 

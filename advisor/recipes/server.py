@@ -50,7 +50,7 @@ def compose_server(
     if mark is None:
         raise NoRecipeError(
             "no server can be written: the run does not have the lines of each call",
-            "measure again, or name another workflow with --workflow",
+            "measure again, or name another workflow",
         )
     once, each = snippet[: mark.start()].strip("\n"), snippet[mark.end() :].strip("\n")
     rows, most_requests = (1, batch_size) if joins_requests else (batch_size, 1)

@@ -8,14 +8,15 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
-from advisor.domain.model import Model, OnnxModel
+from advisor.domain.model import OnnxModel
 from advisor.domain.question import Question
-from advisor.recipes.calls import checkpoint_prompt_lines, file_name, quoted
+from advisor.recipes.calls import checkpoint_prompt_lines, file_name, file_stem, quoted
 from advisor.recipes.loading import loading_lines
 from probes.facts import EACH_CALL, InputSpec, StartLines
 
@@ -33,6 +34,8 @@ CHECKPOINT = "CHECKPOINT"
 #: What the user has to make for an ONNX file.
 ITS_INPUTS = "inputs: a tensor for each of its inputs"
 IMPORT_TORCH = "import torch"
+#: How the lines of workflows name the files that they write, and what frees the batch in them.
+WRITTEN, FREE_BATCH = re.compile(r'"(?:model|(quantised))(?=\.\w)'), "torch.export.Dim."
 MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import this file'
 
 
@@ -42,6 +45,7 @@ def compose_snippet(
     """Raise `NoRecipeError` where there are no lines; the worker has reported `inputs`."""
     if not integration:
         raise NoRecipeError("the run does not have the lines of this workflow", "measure again")
+    integration = name_files(integration, question, batch_size)
     imports, steps = split_imports(integration)
     is_engine = False
     if CHECKPOINT in _names_read(parse(integration)):
@@ -74,8 +78,23 @@ def parse(source: str) -> ast.Module:
         raise NoRecipeError("the lines of the run are no Python", "measure again") from problem
 
 
-def lines_for(model: Model, integration: str) -> str:
+def name_files(lines: str, question: Question, batch_size: int, free: str = "") -> str:
+    """Return the lines with names of files that tell model, precision and batch size.
+
+    They replace no file of another model. The batch is free if `lines` or `free` say so. Files of
+    engines keep their names, which commands of servers have too.
+    """
+    if question.task != "forward":
+        return lines
+    rows = "any" if FREE_BATCH in lines + free else batch_size
+    dtype = f"-{question.dtype}" if question.dtype != "own" else ""
+    stem = f"{file_stem(question.model)}{dtype}-batch-{rows}"
+    return WRITTEN.sub(lambda found: f'"{stem}{"-quantised" if found[1] else ""}', lines)
+
+
+def lines_for(question: Question, integration: str, batch_size: int) -> str:
     """Return the lines; for an ONNX file, which no code of the user opens, with its path."""
+    model, integration = question.model, name_files(integration, question, batch_size)
     if not isinstance(model, OnnxModel):
         return integration
     imports, steps = list[str](), integration.splitlines()
@@ -199,25 +218,29 @@ class StartScripts(NamedTuple):
 
 def compose_starts(
     question: Question,
+    size: int,
     integration: str,
     starts: Mapping[str, StartLines],
     inputs: Sequence[InputSpec] | None,
 ) -> list[StartScripts]:
     """Return the scripts, those without anything first; raise `NoRecipeError` where none are."""
-    size = question.start_shape.batch_size
     cold = compose_snippet(question, size, integration, inputs)
     found = [StartScripts(COLD, cold), StartScripts(CACHE_DIRECTORY, cold)]
     for way, lines in starts.items():
-        start = without_unused(compose_snippet(question, size, lines.start, inputs))
-        written = compose_snippet(question, size, lines.write, inputs) if lines.write else ""
+        start, written, saves = (
+            name_files(each, question, size, integration)
+            for each in (lines.start, lines.write, lines.saves)
+        )
+        start = without_unused(compose_snippet(question, size, start, inputs))
+        written = compose_snippet(question, size, written, inputs) if written else ""
         new = set((lines.start + lines.write + lines.saves).splitlines())
         changed = sum(
             not line.lstrip().startswith(("#", "import "))
             for line in new.difference(integration.splitlines())
             if line.strip()
         )
-        write = f"{cold}\n{lines.saves}" if lines.saves else written
-        found.append(StartScripts(way, start, write, lines.saves, changed))
+        write = f"{cold}\n{saves}" if saves else written
+        found.append(StartScripts(way, start, write, saves, changed))
     return found
 
 
@@ -259,20 +282,8 @@ def _names_made(statement: ast.stmt) -> set[str]:
         case ast.Assign(targets=targets):
             parts = [node for target in targets for node in ast.walk(target)]
             return {node.id for node in parts if isinstance(node, ast.Name)}
-        case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):
-            return _root(method)
-        case ast.For(iter=each, body=body):
-            made = [_root(each), *map(_names_made, body)]
-            return set[str]().union(*made) if all(made) else set()
         case ast.If(body=body, orelse=orelse):
             made = [*map(_names_made, (*body, *orelse))]
             return set[str]().union(*made) if all(made) else set()
         case _:
             return set()
-
-
-def _root(expression: ast.expr) -> set[str]:
-    """Return the name with which an expression begins."""
-    names = [node for node in ast.walk(expression) if isinstance(node, ast.Name)]
-    first = min(names, key=lambda node: (node.lineno, node.col_offset), default=None)
-    return {first.id} if first and first.col_offset == expression.col_offset else set()

@@ -138,7 +138,8 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
         return serving_lines(answer, advised.arm)
     model = answer.question.model
     known = "" if isinstance(model, OnnxModel) else IMPORT_TORCH
-    lines = lines_for(model, advised.measured.integration)
+    size = answer.code_shape(advised).batch_size
+    lines = lines_for(answer.question, advised.measured.integration, size)
     if lines and TRAINING_MODE in advised.measured.adjusted:
         lines = f"model.eval()  # it was returned in training mode\n{lines}"
     if isinstance(model, FactoryModel) and answer.results.inputs is not None:

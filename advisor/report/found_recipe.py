@@ -34,10 +34,13 @@ class FoundRecipe(RecipeFacts):
     python: str = ""
 
 
-def choose_recipe(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, FoundRecipe]:
+def choose_recipe(
+    answer: Answer, run: Run | None, name: str, batch_size: int | None = None
+) -> tuple[RankedArm, FoundRecipe]:
     """Return the arm of this name, the recommended one for an empty name, with its recipe.
 
-    Without the run it has the lines of the answer. Raise `NoRecipeError` where there is none.
+    The arm has its figures at `batch_size` alone, if it is given. Without the run the recipe has
+    the lines of the answer. Raise `NoRecipeError` where there is none.
     """
     catalogue = run.header().catalogue if run else read_shipped()
     has_choice = bool(name) or answer.recommendation is not None
@@ -52,7 +55,7 @@ def choose_recipe(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm
         )
         found = find_recipe(run, ranked.arm) if run else lines
         if found is not None and (run or found.integration or found.serving_command):
-            return ranked, found
+            return (ranked if batch_size is None else ranked.at(batch_size)), found
     raise _no_recipe(answer, name)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import NoRecipeError
-from advisor.domain.measurement import Cell
 from advisor.domain.model import TransformersModel
 from advisor.domain.text import format_interval, format_seconds, write_speedup
 from advisor.recipes import server
@@ -33,7 +32,7 @@ def render_server(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
     if question.task != "forward":
         raise NoRecipeError(
             f"{ranked.arm} has no server of its own",
-            "name an engine with --workflow, or compare servers: p3-advisor recommend --task serve",
+            "name an engine, or compare servers: p3-advisor recommend --task serve",
         )
     fastest = max(ranked.cells, key=lambda cell: cell.throughput.value, default=None)
     size = fastest.shape.batch_size if fastest else question.batch_sizes[0]
@@ -91,9 +90,8 @@ def render_short(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
     if answer.question.serves:
         return render_server(answer, ranked, found)
     if not found.python:
-        cell = snippet_cell(ranked)
-        shape = cell.shape if cell else answer.question.shapes[0]
-        lines = lines_for(answer.question.model, found.integration)
+        shape = answer.code_shape(ranked)
+        lines = lines_for(answer.question, found.integration, shape.batch_size)
         return f"{_docstring(answer, ranked, shape, ONLY_LINES)}\n\n{lines}"
     return render_snippet(answer, ranked, found)
 
@@ -134,22 +132,15 @@ def shadows_import(name: str, text: str, found: FoundRecipe) -> bool:
     return name.removesuffix(".py") in needed
 
 
-def snippet_cell(ranked: RankedArm) -> Cell | None:
-    """Return the figures of the snippet: the longest lengths, at the batch size that gains most."""
-    longest = [cell for cell in ranked.cells if cell.shape.tokens == ranked.cells[-1].shape.tokens]
-    return max(longest, key=lambda cell: cell.speedup.value, default=None)
-
-
 def render_snippet(
     answer: Answer, ranked: RankedArm, found: FoundRecipe, shape: Shape | None = None
 ) -> str:
-    """Raise `NoRecipeError` where a model has none; `shape` defaults to that of `snippet_cell`."""
-    question, best = answer.question, snippet_cell(ranked)
-    shape = shape or (best.shape if best else question.shapes[0])
+    """Raise `NoRecipeError` where a model has none; `shape` defaults to `code_shape`."""
+    question, shape = answer.question, shape or answer.code_shape(ranked)
     body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
     how = ONCE if any(each.write for each in found.starts.values()) else ""
     if is_fixed(ranked) and len(question.shapes) > 1:
-        how = f"It takes this shape only: repeat the build for each of the others. {how}"
+        how = f"It takes this shape only: --batch-size prints the code of another one. {how}"
     return _script(answer, ranked, found, shape, body, how)
 
 
@@ -186,7 +177,7 @@ def render_start(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
     scripts, how = _start_scripts(answer, ranked, found)
     if scripts.write:
         how += " The script of --style write has written it before, in the same folder."
-    return _script(answer, ranked, found, answer.question.start_shape, scripts.start, how)
+    return _script(answer, ranked, found, answer.code_shape(ranked), scripts.start, how)
 
 
 def render_write(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
@@ -197,17 +188,19 @@ def render_write(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
             "use --style start",
         )
     how = "Writes the file with which the script of --style start begins."
-    return _script(answer, ranked, found, answer.question.start_shape, scripts.write, how)
+    return _script(answer, ranked, found, answer.code_shape(ranked), scripts.write, how)
 
 
 def _start_scripts(
     answer: Answer, ranked: RankedArm, found: FoundRecipe
 ) -> tuple[StartScripts, str]:
     """Return the fastest start, or without a measured one the first from a file, and its time."""
-    scripts = compose_starts(answer.question, found.integration, found.starts, found.inputs)
+    question, size = answer.question, answer.code_shape(ranked).batch_size
+    scripts = compose_starts(question, size, found.integration, found.starts, found.inputs)
     fastest = ranked.measured.fastest_start
     if fastest is not None:
-        how = f"Starts with {fastest.title} in {format_seconds(fastest.seconds)} s."
+        timed = describe_shapes(answer, [question.start_shape])
+        how = f"Starts with {fastest.title} in {format_seconds(fastest.seconds)} s at {timed}."
         return next(each for each in scripts if each.way == fastest.way), how
     from_file = next((each for each in scripts if each.write), None)
     if from_file is None:

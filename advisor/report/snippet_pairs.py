@@ -27,7 +27,7 @@ from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose_recipe
 from advisor.report.further_lines import DOUBTS, describe_variant
-from advisor.report.recipe_text import render_snippet, snippet_cell
+from advisor.report.recipe_text import render_snippet
 from advisor.store.runs import Run
 from probes.facts import EACH_CALL
 from probes.shape import Shape
@@ -45,14 +45,17 @@ QUANTISER = "llm-compressor"
 PLACE = re.compile(r"[^ :]+:[0-9]+")
 
 
-def compose_pair(answer: Answer, run: Run, name: str, lines: str = "") -> SnippetPair:
+def compose_pair(
+    answer: Answer, run: Run, name: str, lines: str = "", *, batch_size: int | None = None
+) -> SnippetPair:
     """Return the snippets of an arm and of the baseline as `recipe` prints them.
 
     `lines` follow the imports of the arm's own ones. Raise `VerificationError` for what no snippet
     repeats, and `NoRecipeError` for an arm without one.
     """
-    ranked, found = choose_recipe(answer, run, name)
-    cell, plan = snippet_cell(ranked), run.state().plan
+    ranked, found = choose_recipe(answer, run, name, batch_size)
+    shape, plan = answer.code_shape(ranked), run.state().plan
+    cell = next((each for each in ranked.cells if each.shape == shape), None)
     planned, baseline = next(each for each in plan.arms if each.id == ranked.arm), plan.baseline
     if answer.question.serves:
         raise VerificationError(
@@ -131,7 +134,8 @@ def render_verification(found: Verification) -> str:
 
 
 def _next_step(found: Verification) -> str:
-    again = f"p3-advisor verify {found.run_id} --workflow {found.arm}"
+    size = found.shape.batch_size
+    again = f"p3-advisor verify {found.run_id} {found.arm} --batch-size {size}"
     if found.changed_versions:
         return (
             "install the measured versions, which recipe pins, or measure those of now:"

@@ -194,7 +194,7 @@ def _where_more_is(answer: Answer) -> list[str]:
     command, count = shown.removesuffix(AS_DOCUMENT), len(answer.ranking)
     _, verb, name, *_ = shlex.split(command)
     # Without other weights, the recipe of a run is that of the arm that it advised.
-    named = ["--workflow", answer.advised.arm] if answer.advised and verb == "decide" else []
+    named = [answer.advised.arm] if answer.advised and verb == "decide" else []
     recipe = shlex.join(["p3-advisor", "recipe", name, *named])
     # What the lines of code above it need.
     code = answer.advised.measured.integration if answer.advised else ""

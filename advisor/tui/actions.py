@@ -232,7 +232,7 @@ def verify(app: AdvisorApp, shown: ShownAnswer, arm: str) -> None:
             "It takes as long as the build, and a few seconds.",
             problems,
         )
-        app.ask_to_run(*asked, ("verify", shown.answer.run_id, "--workflow", arm))
+        app.ask_to_run(*asked, ("verify", shown.answer.run_id, arm))
 
     observe = functools.partial(find_quiet_problems, run.header(), app.context)
     app.background.start("start", observe, _unless_left(app, show))

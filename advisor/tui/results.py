@@ -232,7 +232,7 @@ attached come from a stored run, which the first lines name and o opens."""
         return advice.arm if advice else self.query_one(Table).key_at_cursor() or ""
 
     def action_code(self) -> None:
-        recipe = ["recipe", self.original.source, "--workflow", self._chosen_arm()]
+        recipe = ["recipe", self.original.source, self._chosen_arm()]
         self.app.run_in_terminal(recipe)
 
     def action_verify(self) -> None:

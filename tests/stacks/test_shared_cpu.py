@@ -165,7 +165,7 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
             keys_and_values * layers * heads * width * float32_bytes * 2 * 14
         )
     workflow = "torch-compile-inductor-static-cache"
-    arguments = f"verify latest --workflow {workflow} --seconds 0.1 --json".split()
+    arguments = f"verify latest {workflow} --seconds 0.1 --json".split()
     verified = run_command([COMMAND, *arguments], {"P3_ADVISOR_HOME": str(home)})
     assert verified.returncode in {0, 1}, verified.stderr  # 1 if the machine is slower now
     found = json.loads(verified.stdout)

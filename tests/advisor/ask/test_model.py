@@ -217,7 +217,7 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(
         "import torch\n"
         "class Settings: ...\n"
         "class Block(torch.nn.Module):\n    def __init__(self, width): ...\n"
-        "class Net(torch.nn.Module):\n    def __init__(self, width=8): ...\n"
+        "class Net(torch.nn.Module):\n    def forward(self, x): ...\n"
         "def _load(): return Net(), 1\n"
         "def scale(x): return x\n"
         "def net(*, width=8): return Net(width)\n"
@@ -230,6 +230,9 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(
     assert offered == ["models.py:build", "models.py:net", "models.py:main"]
     with pytest.raises(OptionFileError, match="arguments x"):
         parse("models.py:scale")
+    with pytest.raises(OptionFileError, match="is a class"):
+        parse("models.py:Net")
+    assert isinstance(parse("models.py:Net", inputs="models.py:main"), FactoryModel)
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_after_deciding_again_the_printed_commands_are_about_the_arm_that_is_adv
         for line in decided.splitlines()
         if line.startswith(("Whole code", "All figures"))
     )
-    assert run_program(*recipe).stdout == run_program("recipe", file, "--workflow", arm).stdout
+    assert run_program(*recipe).stdout == run_program("recipe", file, arm).stdout
     assert " ".join(decided.split()).startswith(run_program(*full).stdout.splitlines()[0])
     assert shlex.split(advised["rerun_command"])[1:] == ["decide", file, *weights, "--json"]
 

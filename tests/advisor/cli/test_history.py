@@ -50,7 +50,7 @@ def test_an_exported_run_is_imported_as_evidence(
     for command in ("verify", "resume"):
         refused = run_cli(command, recorded.name, home=tmp_path / "home")
         assert (refused.returncode, "not made here" in refused.stderr) == (2, True)
-    recipe = run_cli("recipe", recorded.name, "--workflow", "pytorch-eager", home=tmp_path / "home")
+    recipe = run_cli("recipe", recorded.name, "pytorch-eager", home=tmp_path / "home")
     assert "read the code before you run it" in recipe.stderr
     again = run_cli("import-run", exported.stdout.strip(), home=tmp_path / "home")
     assert again.returncode == 2
@@ -65,7 +65,7 @@ def test_a_recipe_that_a_confined_model_may_have_written_is_marked(
     for sandboxed in (False, True):
         header["question"]["sandbox"] = sandboxed
         file.write_text(json.dumps(header))
-        recipe = run_here("recipe", "--workflow", "pytorch-eager")
+        recipe = run_here("recipe", "latest", "pytorch-eager")
         assert (recipe.returncode, "sandbox" in recipe.stderr) == (0, sandboxed)
 
 
@@ -87,19 +87,22 @@ def test_a_run_can_be_annotated_and_deleted(
     name = recorded.name
     assert run_here("note", name, "before the\nupgrade").returncode == 0
     assert "before the upgrade" in run_here("history").stdout
-    assert run_here("delete", name).stdout == f"{name}\n"
+    assert run_here("delete", "--yes", name).stdout == f"{name}\n"
     assert not stored.directory.exists()
-    assert run_here("delete", str(recorded)).returncode == 2
+    assert run_here("delete", "--yes", str(recorded)).returncode == 2
     assert recorded.exists()
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
 @pytest.mark.parametrize(("typed", "is_gone"), [("y\n", True), ("n\n", False), ("", False)])
-def test_delete_asks_on_a_terminal(
-    typed: str, is_gone: bool, made_run: Run, run_program: RunProgram
+def test_delete_asks(
+    typed: str, is_gone: bool, is_terminal: bool, made_run: Run, run_program: RunProgram
 ) -> None:
     program, terminal = pty.openpty()
     os.write(program, typed.encode() or b"\x04")
-    answer = run_program("delete", made_run.directory.name, stdin=os.ttyname(terminal))
+    (piped := made_run.directory.parents[1] / "piped").write_text(typed)
+    stdin = os.ttyname(terminal) if is_terminal else str(piped)
+    answer = run_program("delete", made_run.directory.name, stdin=stdin)
     os.close(program)
     os.close(terminal)
     assert answer.returncode == (0 if is_gone else 1), answer.stderr
@@ -117,7 +120,7 @@ def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
     assert "stopped, no measurement" in newest
     assert "no measurement" not in useful
     assert json.loads(run_here("show", "--json").stdout)["run_id"] == stored.directory.name
-    recipe = run_here("recipe", "--workflow", "pytorch-eager")
+    recipe = run_here("recipe", "latest", "pytorch-eager")
     assert recipe.returncode == 0, recipe.stderr
 
 
@@ -258,9 +261,7 @@ def test_a_recipe_runs_and_is_verified(
     assert written.returncode == 0, written.stderr
     subprocess.run([sys.executable, "lines.py"], check=True, cwd=tmp_path)
     limits = ("--seconds", "0.1", "--tolerance", "99%")
-    verified = run_cli(
-        "verify", recorded.name, "--workflow", "quick", *limits, "--json", probes=fake_probes
-    )
+    verified = run_cli("verify", recorded.name, "quick", *limits, "--json", probes=fake_probes)
     found = json.loads(verified.stdout)
     undecided = found["result"] == "undecided"
     assert verified.returncode == undecided * UNDECIDED_CODE, verified.stderr
@@ -274,10 +275,9 @@ def test_a_recipe_runs_and_is_verified(
 def test_a_recipe_that_cannot_be_written_is_refused(
     run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    assert run_cli("recipe", recorded.name, "--workflow", "absent").returncode == 2
-    assert run_cli("recipe", recorded.name, "quick", "--workflow", "pytorch-eager").returncode == 2
+    assert run_cli("recipe", recorded.name, "absent").returncode == 2
     assert run_cli("recipe", recorded.name, "--style", "check").returncode == 2
-    shadowing = run_cli("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "json.py")
+    shadowing = run_cli("recipe", recorded.name, "pytorch-eager", "-o", "json.py")
     assert (shadowing.returncode, (tmp_path / "json.py").exists()) == (2, False), shadowing.stderr
 
 

@@ -111,6 +111,7 @@ def test_an_agent_measures_decides_again_and_takes_the_code(
             client, "measure", model="bench.py:build", options=QUICK, wait_seconds=1
         )
         assert started["state"] == "measuring"
+        assert started["seconds_left"] is None, "all arms have no limit"
         for second in ("measure", "resume"):
             given = {"model": "demo", "options": QUICK} if second == "measure" else {}
             refused = await call(client, second, **given)
@@ -119,11 +120,13 @@ def test_an_agent_measures_decides_again_and_takes_the_code(
         while ended["state"] != "ended":
             ended = await call(client, "follow", wait_seconds=40)
         run = ended["run"]
-        assert ended["answer"] == await call(client, "answer", run=run)
-        assert "model(" in await call(client, "recipe", run=run, workflow="pytorch-eager")
-        again = await call(client, "decide", run=run, priorities="productivity=100")
+        assert ended["answer"] == await call(client, "show", run=run)
+        assert len(await call(client, "show", run=run, full=True)) > len(ended["answer"])
+        assert "model(" in await call(client, "recipe", run=run, arm="pytorch-eager")
+        assert "batch size 7" in await call(client, "recipe", run=run, batch_size=7)
+        again = await call(client, "decide", run=run, priority="productivity=100")
         assert again != ended["answer"]
-        assert "speedup" in await call(client, "explain", run=run, workflow="pytorch-eager")
+        assert "speedup" in await call(client, "explain", run=run, arm="pytorch-eager")
 
     talk(tmp_path, work, simulated)
 
@@ -133,7 +136,7 @@ def test_what_the_user_can_correct_is_an_error_with_its_next_step(tmp_path: path
         for tool, arguments in (
             ("measure", {"model": "bench.py:missing"}),
             ("measure", {"model": "demo", "options": {"dtype": "int3"}}),
-            ("answer", {"run": "unknown"}),
+            ("show", {"run": "unknown"}),
             ("recipe", {"run": "--output=stolen"}),
             ("follow", {}),
         ):
@@ -153,7 +156,7 @@ def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
 
     async def work(client: Client) -> None:
         run = (await until_stored(client, await start(client, wait_seconds=0)))["run"]
-        shown = await call(client, "answer")
+        shown = await call(client, "show")
         assert "still being measured, and it has no answer yet" in " ".join(shown.split())
         stopped = await call(client, "stop")
         assert (stopped["run"], stopped["state"]) == (run, "ended")

@@ -17,7 +17,7 @@ import pytest
 
 from advisor.ask.context import Context
 from advisor.domain.answer import encode
-from advisor.domain.errors import RunIsImportedError, UserError, VerificationError
+from advisor.domain.errors import NoRecipeError, RunIsImportedError, UserError, VerificationError
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
@@ -210,6 +210,18 @@ def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(verify
     assert str(pair.own.folders["llm-compressor"]) == "/quantise"
     assert pair.own.text.endswith("# Each call:\noutput = model(*inputs)\n")
     assert pair.allowed == (1e-7,)
+
+
+def test_a_batch_size_that_was_measured_can_be_asked_for() -> None:
+    cells = [built_answers.timed_cell(shape=Shape(each)) for each in (1, 8)]
+    made = built_answers.with_measurement(built_answers.answer(), "compiled", cells=tuple(cells))
+    compose = functools.partial(compose_pair, made, measured(), "compiled")
+    pairs = [compose(batch_size=each) for each in (1, 8)]
+    assert [each.cell.shape for each in pairs] == [Shape(1), Shape(8)]
+    assert ["randn(8, " in each.baseline.text for each in pairs] == [False, True]
+    with pytest.raises(NoRecipeError) as refused:
+        compose(batch_size=4)
+    assert "1, 8" in refused.value.next_step
 
 
 def test_random_weights_are_made_by_one_version_of_the_library(verify: Verify) -> None:

@@ -194,16 +194,12 @@ def test_a_snippet_finds_the_files_of_a_user_and_changes_none(here: pathlib.Path
         for each in folder.iterdir():
             each.unlink()
         link_files(Snippet(text=text, folders=environment), model, folder)
-        for each in folder.iterdir():
-            if each.name.startswith("model.onnx") and text.count('"model.onnx"') > 1:
-                each.write_text("overwritten")
         assert {each.read_text() for each in place.iterdir()} == {"mine"}
         return {each.name for each in folder.iterdir()}
 
     model = OnnxModel(name=str(place / "model.onnx"))
     others = {"model.onnx.data", "net.py", "weights.pt"}
     assert linked(model, reads) == {"model.onnx", "llama.cpp", *others}
-    assert linked(model, f'{reads}, "model.onnx"') == {"model.onnx", "llama.cpp", *others}
     factory = FactoryModel(name=f"{place / 'net.py'}:build")
     both = {"model.onnx", "quantised.onnx"}
     assert linked(factory, '"llm-compressor/bin/python"') == {"llm-compressor", *both, *others}

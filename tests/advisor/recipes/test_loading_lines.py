@@ -14,7 +14,7 @@ from lazy import torch
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
 from advisor.recipes.loading import loading_lines
-from advisor.recipes.snippet import compose_snippet
+from advisor.recipes.snippet import FREE_BATCH, compose_snippet, name_files
 from probes.facts import InputSpec
 
 INTEGRATION = "import torch\n\nwith torch.no_grad():\n    output = model(*inputs)\n"
@@ -83,6 +83,27 @@ def test_a_local_directory_is_named_by_its_relative_path(weights: str) -> None:
     assert '"./gpt2"' in line
     assert line.endswith("# run this in the folder of gpt2")
     assert not pathlib.PurePath(line.split('"')[1]).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("model", "stem"),
+    [
+        (FactoryModel(name="/a/serve.py:build"), "serve-build"),
+        (FactoryModel(name="package.nets:build"), "package-nets-build"),
+        (TransformersModel(name="org/Net-1.5b", weights="hub"), "Net-1-5b"),
+        (ExportedModel(name="/a/net.pt2"), "net"),
+        (OnnxModel(name='/a/-r "x"\n.onnx'), "r-x"),
+        (OnnxModel(name="/a/\N{SNOWMAN}.onnx"), "model"),
+    ],
+)
+def test_files_are_named_after_model_precision_and_batch(model: Model, stem: str) -> None:
+    lines = 'model.save("model.onnx", "quantised.onnx.data")\n'
+    own, free = builders.question(model=model, dtype="own"), f"x = {FREE_BATCH}AUTO\n"
+    named = f'model.save("{stem}-batch-8.onnx", "{stem}-batch-8-quantised.onnx.data")\n'
+    assert name_files(lines, own, 8) == named
+    assert name_files(free + lines, own, 8) == free + named.replace("batch-8", "batch-any")
+    half = builders.question(model=model, dtype="float16")
+    assert f'"{stem}-float16-batch-1.onnx"' in name_files(lines, half, 1)
 
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]  # those of the exporter
