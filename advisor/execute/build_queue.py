@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from advisor.decide.rounds import arms_built_before, controls, next_process_number, raced_arms
 from advisor.decide.unmeasured import Potential, potential_of
@@ -32,6 +33,18 @@ PROCESSORS_OF_A_BUILD = 5
 ALL_ARMS = "ask again with p3-advisor recommend --all-arms"
 
 
+class _Place(NamedTuple):
+    """The place of an arm in the order of builds, by its first field that differs: False first."""
+
+    exceeds_limit: bool
+    is_no_duplicate: bool
+    builds_alone: bool
+    waits_for_memory: bool
+    never_ran_out_of_memory: bool
+    follows_its_workflow: bool
+    negative_promise: float
+
+
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
     """Return the arms in build order: among equals, those that promise most for their seconds.
 
@@ -50,20 +63,21 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     for each in sorted(arms, key=_rank):
         first[each.workflow] = each.id
 
-    def sort_key(planned: Arm) -> tuple[bool, bool, bool, bool, bool, bool, float]:
+    def place_of(planned: Arm) -> _Place:
         seconds = planned.expected_build_seconds
         limit = build_limits.limit_build(state, planned.id, question)
-        return (
-            limit is not None and seconds is not None and seconds > limit.seconds,
-            planned.duplicate_of is None,
-            planned.builds_alone,
-            planned.id in waiting,
-            planned.id not in out_of_memory,
-            planned.workflow in known or first[planned.workflow] != planned.id,
-            -_promise(planned),
+        is_first = planned.workflow not in known and first[planned.workflow] == planned.id
+        return _Place(
+            exceeds_limit=limit is not None and seconds is not None and seconds > limit.seconds,
+            is_no_duplicate=planned.duplicate_of is None,
+            builds_alone=planned.builds_alone,
+            waits_for_memory=planned.id in waiting,
+            never_ran_out_of_memory=planned.id not in out_of_memory,
+            follows_its_workflow=not is_first,
+            negative_promise=-_promise(planned),
         )
 
-    return sorted(arms, key=sort_key)
+    return sorted(arms, key=place_of)
 
 
 def may_outdo(one: Arm, other: Arm) -> bool:
@@ -95,34 +109,46 @@ def _promise(planned: Arm) -> float:
 def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
     """Return whether a race of the arms `ahead` may save the build of this one.
 
-    An arm waits for one of its workflow that promises as much; if it is not known to gain, for any
-    that is. An arm whose worker runs does not wait for one that the model calls for: that one still
-    has to import. A build that takes no longer than an import waits for nothing if it may gain, nor
-    does, after the first race, one that has processors enough. No arm waits for one whose build
-    takes far longer than expected: it may hang.
+    An arm that is not known to gain waits for any that is, another for one of its workflow that
+    promises as much, unless it can be built without a delay of others.
     """
-    needed = controls(progress.state)
-    if not skips_losing_arms(progress.question) or planned.id in needed:
+    state = progress.state
+    if not skips_losing_arms(progress.question) or planned.id in controls(state):
         return False
-    promise, seconds = _promise(planned), planned.expected_build_seconds
-    rivals = [
-        each
-        for each in ahead
-        if each.id not in needed and _promise(each) > 0 and not is_overdue(each, progress.state)
-    ]
-    if promise > 0:
-        if progress.state.groups and _has_processors_for(len(ahead) + 1, progress.header):
-            return False
-        is_running = progress.session.is_running(planned.id)
-        is_quick = seconds is not None and seconds <= IMPORT_SECONDS
-        rivals = [
-            each
-            for each in rivals
-            if each.workflow == planned.workflow
-            and not is_quick
-            and (_promise(each) >= promise if is_running else _rank(each) >= _rank(planned))
-        ]
-    return bool(rivals)
+    rivals = [each for each in ahead if may_save_builds(each, state)]
+    if _promise(planned) <= 0:
+        return bool(rivals)
+    if is_quick(planned) or (state.groups and _has_processors_for(len(ahead) + 1, progress.header)):
+        return False
+    is_running = progress.session.is_running(planned.id)
+    return any(promises_as_much(each, planned, is_running=is_running) for each in rivals)
+
+
+def may_save_builds(rival: Arm, state: RunState) -> bool:
+    """Return whether a race of this arm may soon show that others cannot lead.
+
+    An arm whose build takes far longer than expected may hang.
+    """
+    return rival.id not in controls(state) and _promise(rival) > 0 and not is_overdue(rival, state)
+
+
+def is_quick(planned: Arm) -> bool:
+    """Return whether the build takes no longer than an import."""
+    seconds = planned.expected_build_seconds
+    return seconds is not None and seconds <= IMPORT_SECONDS
+
+
+def promises_as_much(rival: Arm, planned: Arm, *, is_running: bool) -> bool:
+    """Return whether `rival`, of the workflow of `planned`, promises as much for its seconds.
+
+    An arm that the model calls for precedes the others, but not one whose worker `is_running`: it
+    still has to import.
+    """
+    if rival.workflow != planned.workflow:
+        return False
+    if is_running:
+        return _promise(rival) >= _promise(planned)
+    return _rank(rival) >= _rank(planned)
 
 
 def _has_processors_for(builds: int, header: Header) -> bool:

@@ -22,6 +22,10 @@ REPEAT_ROUNDS = 5
 FEWEST_ROUNDS = 2
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
+#: Most rivals of the advised arm that are repeated.
+MOST_RIVALS = 2
+#: The criterion that new shapes grade.
+FLEXIBILITY = "input_flexibility"
 
 
 def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
@@ -239,10 +243,6 @@ def is_repetition_complete(state: RunState, number: int, question: Question) -> 
         each.failure is not None or (each.completed and len(each.visits) >= visits)
         for each in processes
     )
-
-
-FLEXIBILITY = "input_flexibility"
-MOST_RIVALS = 2
 
 
 def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:

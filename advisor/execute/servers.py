@@ -282,7 +282,7 @@ class ServerLoad:
             discarded=True,
         )
         try:
-            self._session.workers[arm].resume_busy()
+            self._session.resume_busy(arm)
             sent = self._generator.send(serving, blocks, gap_seconds)
         except GeneratorError as problem:
             reason = f"the load generator failed: {problem}"

@@ -190,9 +190,13 @@ class WorkerPool:
         """Remove the caches and artefacts of the arm, so that its next build is cold."""
         shutil.rmtree(self.scratch_directory(arm), ignore_errors=True)
 
+    def resume_busy(self, arm: str) -> None:
+        """Continue the processes of the arm that were paused because they are busy while idle."""
+        self.workers[arm].resume_busy()
+
     def send(self, arm: str, token: str) -> None:
         """Send a token to the arm's worker; processes of it that were paused continue first."""
-        self.workers[arm].resume_busy()
+        self.resume_busy(arm)
         self.supervisor.send(self.workers[arm], token)
 
     def run_until(

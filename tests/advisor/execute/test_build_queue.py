@@ -22,8 +22,9 @@ from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
 from advisor.domain.run_state import Header, ProcessState
-from advisor.execute import build_limits, build_queue, building
+from advisor.execute import build_limits, build_queue, building, remaining
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
+from advisor.probing.worker_process import BuildLimit
 from probes.shape import Shape
 
 DUPLICATE = builders.arm(
@@ -119,6 +120,33 @@ def test_what_brought_most_for_its_seconds_is_built_first() -> None:
     assert ordered == ["graph", "quick", "slow", "slowdown", "unknown"]
 
 
+@pytest.mark.parametrize(("finder", "arm"), [("waiting_arms", "one"), ("oom_beside_others", "two")])
+def test_builds_for_a_later_race_follow_those_that_ran_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch, finder: str, arm: str
+) -> None:
+    monkeypatch.setattr(remaining, finder, lambda *_: {arm})
+    arms = [expecting("one", 5.0, possible_gain=4.0), expecting("two", 5.0, possible_gain=2.0)]
+    state = simulation.new_recorder(["one", "two"]).state
+    assert [each.id for each in order_builds(arms, state, builders.question())] == ["two", "one"]
+
+
+def test_a_build_that_is_expected_to_exceed_its_limit_is_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limit = BuildLimit(20.0, "", "", "")
+    monkeypatch.setattr(build_limits, "limit_build", lambda *_: limit)
+    arms = [expecting("long", 50.0, possible_gain=99.0), expecting("short", 5.0, builds_alone=True)]
+    state = simulation.new_recorder(["long", "short"]).state
+    ordered = order_builds(arms, state, builders.question())
+    assert [each.id for each in ordered] == ["short", "long"]
+
+
+def test_a_race_of_the_baseline_saves_no_build() -> None:
+    state, gaining = simulation.new_recorder([]).state, expecting("other", 9.0, possible_gain=1.0)
+    assert build_queue.may_save_builds(gaining, state)
+    assert not build_queue.may_save_builds(replace(gaining, id=BASELINE), state)
+
+
 def test_a_build_that_cannot_end_in_time_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
     monkeypatch.setattr(build_limits, "seconds_left", lambda _: 20.0)
@@ -155,7 +183,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         expecting("compile", 20.0, possible_gain=2.0),
         expecting("compile/slow", 30.0, possible_gain=2.0),
         expecting("other", 30.0, possible_gain=2.0),
-        expecting("compile/quick", 4.0, possible_gain=2.0),
+        expecting("compile/quick", 4.0, possible_gain=0.4),
         expecting("useless", 4.0, possible_gain=0.0),
         expecting("unknown", None),
     ]
