@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Iterable
 from typing import Any
+
+from advisor.probing.device_memory import DeviceMemoryMonitor
 
 UUID = "GPU-1111"
 
@@ -68,3 +71,10 @@ class FakeNvml:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+def monitor_of(*used: int) -> tuple[DeviceMemoryMonitor, FakeNvml]:
+    """Return the monitor of a GPU that has these bytes in use, one reading after the other."""
+    readings = itertools.chain(used, itertools.repeat(used[-1]))
+    library = FakeNvml(used=lambda: next(readings))
+    return DeviceMemoryMonitor([UUID], library), library

@@ -25,6 +25,7 @@ from advisor.store.store import Store
 from probes.events import Event, Prepared, Ready
 from probes.outcome import Failure, FailureStatus, Outcome
 
+Kind = TypeVar("Kind")
 Reported = TypeVar("Reported")
 
 QUICK = builders.arm("quick", options={"milliseconds": 1})
@@ -75,20 +76,21 @@ def worker_events_of(
     run_events: Iterable[RunEvent], kind: type[Any], arm: str | None = None
 ) -> list[Any]:
     """Return the events of this kind that workers reported, of one arm or of all."""
-    reports = [run_event for run_event in run_events if isinstance(run_event, WorkerReported)]
     return [
         each.worker_event
-        for each in reports
+        for each in of_kind(run_events, WorkerReported)
         if isinstance(each.worker_event, kind) and arm in {None, each.arm}
     ]
 
 
+def of_kind(events: Iterable[RunEvent | LoggedEvent], kind: type[Kind]) -> list[Kind]:
+    """Return the events of a run that are of this kind."""
+    run_events = (each.run_event if isinstance(each, LoggedEvent) else each for each in events)
+    return [each for each in run_events if isinstance(each, kind)]
+
+
 def outcomes_by_arm(run_events: Iterable[RunEvent]) -> dict[str, object]:
-    return {
-        run_event.arm: run_event.outcome
-        for run_event in run_events
-        if isinstance(run_event, WorkerEnded)
-    }
+    return {each.arm: each.outcome for each in of_kind(run_events, WorkerEnded)}
 
 
 def expect_failure(message: object, status: FailureStatus) -> Failure:

@@ -46,6 +46,9 @@ from advisor.tui.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScr
 from advisor.tui.table import SpeedAxis, Table
 from advisor.tui.widgets import WeightBar
 
+#: A run that generated text.
+TEXT = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
+
 
 @pytest.fixture
 def shipped(tui_context: Context) -> Context:
@@ -182,10 +185,8 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: C
 async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
     shipped: Context,
 ) -> None:
-    file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
-    async with showing(
-        ResultsScreen, AdvisorApp(LaunchOptions(open=file), shipped), (120, 100)
-    ) as (pilot, _):
+    app = AdvisorApp(LaunchOptions(open=TEXT), shipped)
+    async with showing(ResultsScreen, app, (120, 100)) as (pilot, _):
         _, table = (await pilot.settle()).split("Generated text: ")
         heads = {head for head, _ in TEXT_COLUMNS}
         words = {word for head in heads for word in head.split()}
@@ -200,16 +201,14 @@ async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
 async def test_the_title_cuts_a_long_name_once_and_only_where_there_is_no_room(
     shipped: Context, width: int, name: str
 ) -> None:
-    file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
-    async with showing(
-        ResultsScreen, AdvisorApp(LaunchOptions(open=file), shipped), (width, 36)
-    ) as (pilot, _):
+    app = AdvisorApp(LaunchOptions(open=TEXT), shipped)
+    async with showing(ResultsScreen, app, (width, 36)) as (pilot, _):
         assert f"Results  {name} " in pilot.text().splitlines()[0]
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
 def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
-    document = read_answer(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
+    document = read_answer(TEXT)
     shown = describe_question(document.question, document.device_name, width)
     assert len(shown) < width
     assert shown.endswith("batch 1,4,16,64")
@@ -353,8 +352,7 @@ async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
 
 
 async def test_a_low_terminal_shows_the_code_until_a_pane_is_read(shipped: Context) -> None:
-    file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
-    async with showing(ResultsScreen, AdvisorApp(LaunchOptions(open=file), shipped)) as (pilot, _):
+    async with showing(ResultsScreen, AdvisorApp(LaunchOptions(open=TEXT), shipped)) as (pilot, _):
         call, grade = "tokens = [", "target needs"
         assert call in pilot.text()
         await pilot.press("1")

@@ -127,20 +127,8 @@ def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
     script = "import sys, advisor.cli, advisor.tui.app; print(*sys.modules)"
     loaded = set(run_command([sys.executable, "-c", script]).stdout.split())
     assert "textual.app" in loaded
-    assert (
-        not {
-            "advisor.decide",
-            "advisor.execute",
-            "advisor.probing.detection",
-            "advisor.report",
-            "psutil",
-            "scipy",
-            "numpy",
-            "torch",
-            "jinja2",
-        }
-        & loaded
-    )
+    stages = {"advisor.decide", "advisor.execute", "advisor.probing.detection", "advisor.report"}
+    assert not {*stages, "psutil", "scipy", "numpy", "torch", "jinja2"} & loaded
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)

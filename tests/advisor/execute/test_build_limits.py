@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import builders
@@ -16,7 +16,7 @@ from simulation import SimulatedSession, progress_of
 from advisor.ask.context import Context
 from advisor.ask.resolve import choose_budget
 from advisor.domain.errors import OptionValueError
-from advisor.domain.plan import REFERENCE, Plan
+from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.question import Question
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import RunState
@@ -108,6 +108,15 @@ def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
         assert "1,000 requests" in found.reason
 
 
+def limit_after(failures: Mapping[str, Failure], *arms: Arm) -> BuildLimit | Failure | None:
+    """Return the limit of the last of these arms, or the failure in its place."""
+    state = builders.run_state(
+        {arm: builders.process(outcome=Outcome(each)) for arm, each in failures.items()},
+        plan=Plan(arms=(builders.arm(BASELINE), *arms), excluded=()),
+    )
+    return build_limits.limit_or_skip(in_progress(state, builders.question()), arms[-1])
+
+
 @pytest.mark.parametrize(
     ("status", "phase", "same", "is_built"),
     [
@@ -124,13 +133,7 @@ def test_an_arm_that_would_fail_like_its_sibling_is_not_built(
     failure = Failure(status, phase, "a reason of the stack")
     first = builders.arm("engine", artefact="file")
     second = builders.arm("engine/fed", workflow="engine", **same)
-    baseline = builders.arm(BASELINE)
-    state = builders.run_state(
-        {"engine": builders.process(outcome=Outcome(failure))},
-        plan=Plan(arms=(baseline, first, second), excluded=()),
-    )
-    found = build_limits.limit_or_skip(in_progress(state, builders.question()), second)
-    assert found == (None if is_built else failure)
+    assert limit_after({"engine": failure}, first, second) == (None if is_built else failure)
 
 
 @pytest.mark.parametrize(
@@ -147,12 +150,7 @@ def test_an_arm_is_not_built_where_two_of_its_workflow_failed_alike(
     reasons = {"compile": "nothing was captured", "compile/graph": second_reason}
     failures = {arm: Failure(status, "correctness", reason) for arm, reason in reasons.items()}
     arms = [builders.arm(arm, workflow="compile") for arm in (*failures, "compile/third")]
-    state = builders.run_state(
-        {arm: builders.process(outcome=Outcome(each)) for arm, each in failures.items()},
-        plan=Plan(arms=(builders.arm(BASELINE), *arms), excluded=()),
-    )
-    found = build_limits.limit_or_skip(in_progress(state, builders.question()), arms[-1])
-    assert found == (None if is_built else failures["compile"])
+    assert limit_after(failures, *arms) == (None if is_built else failures["compile"])
 
 
 @pytest.mark.parametrize(

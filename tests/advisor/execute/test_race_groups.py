@@ -165,7 +165,7 @@ def threaded_context(context: Context, tmp_path: pathlib.Path) -> Context:
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:
     asked = sessions.short_options(",".join(THREADED))
     run = sessions.execute_run(threaded_context, asked)
-    added = [event.run_event for event in run.events() if isinstance(event.run_event, ArmsAdded)]
+    added = sessions.of_kind(run.events(), ArmsAdded)
     processes, answer = run.state().processes, decide(run)
     for name in THREADED:
         fallback = f"{name}/one-thread"

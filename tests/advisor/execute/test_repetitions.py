@@ -62,22 +62,15 @@ def measured(module_context: Context) -> Measured:
 
 def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(measured: Measured) -> None:
     events = measured.events
-    repeated = [
-        event.run_event for event in events if isinstance(event.run_event, RepetitionStarted)
-    ]
+    repeated = sessions.of_kind(events, RepetitionStarted)
     assert [repetition.repeat for repetition in repeated] == [1, 2]
     for repetition in repeated:
         assert repetition.arms[0] == BASELINE
         assert len(repetition.arms) >= 2
         assert DUPLICATE not in repetition.arms
-        spawned = [
-            event.run_event.arm
-            for event in events
-            if isinstance(event.run_event, WorkerSpawned)
-            and event.run_event.repeat == repetition.repeat
-        ]
-        assert spawned == list(repetition.arms)
-    assert measured.answer.results.repeats == 2
+        spawned = sessions.of_kind(events, WorkerSpawned)
+        arms = [each.arm for each in spawned if each.repeat == repetition.repeat]
+        assert arms == list(repetition.arms)
 
 
 def test_the_answer_of_the_race_precedes_the_repetitions(measured: Measured) -> None:
@@ -148,7 +141,7 @@ def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(measured: M
 
 def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measured) -> None:
     events = measured.events
-    ended = [event.run_event for event in events if isinstance(event.run_event, WorkerEnded)]
+    ended = sessions.of_kind(events, WorkerEnded)
     crash = next(end.outcome for end in ended if end.arm == "narrow/breaks" and end.outcome.failure)
     failure = sessions.expect_failure(crash, "crashed")
     assert failure.phase == "new-shapes"

@@ -135,11 +135,10 @@ def test_a_killed_run_repeats_nothing(killed_run: KilledRun, moment: str) -> Non
     before, after = killed_run.split_at(moment)
     rounds = complete_rounds(after)
     assert complete_rounds(before).isdisjoint(rounds)
-    closed = {event.run_event.shape for event in before if isinstance(event.run_event, RaceClosed)}
-    assert {shape.batch_size for shape in closed}.isdisjoint(size for size, _ in rounds)
-    ended = {event.run_event.arm for event in before if isinstance(event.run_event, WorkerEnded)}
-    started = {event.run_event.arm for event in after if isinstance(event.run_event, WorkerSpawned)}
-    assert ended.isdisjoint(started)
+    closed = {each.shape.batch_size for each in sessions.of_kind(before, RaceClosed)}
+    assert closed.isdisjoint(size for size, _ in rounds)
+    ended = {each.arm for each in sessions.of_kind(before, WorkerEnded)}
+    assert ended.isdisjoint(each.arm for each in sessions.of_kind(after, WorkerSpawned))
 
 
 def test_a_resumed_run_is_finished_with_all_measurements(killed_run: KilledRun) -> None:
@@ -152,18 +151,15 @@ def test_a_resumed_run_is_finished_with_all_measurements(killed_run: KilledRun) 
 def test_the_kills_cover_unfinished_races_and_ended_arms(killed_run: KilledRun) -> None:
     before, _ = killed_run.split_at("third round")
     assert complete_rounds(before) == {(1, 1), (1, 2)}
-    assert any(isinstance(event.run_event, WorkerEnded) for event in before)
+    assert sessions.of_kind(before, WorkerEnded)
     before, _ = killed_run.split_at("second batch size")
-    assert any(isinstance(event.run_event, RaceClosed) for event in before)
+    assert sessions.of_kind(before, RaceClosed)
 
 
 def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
     """Return batch size and number of the rounds of the races that another round followed."""
-    repeated = {
-        (event.run_event.arm, event.run_event.process)
-        for event in events
-        if isinstance(event.run_event, WorkerSpawned) and event.run_event.repeat
-    }
+    spawned = sessions.of_kind(events, WorkerSpawned)
+    repeated = {(each.arm, each.process) for each in spawned if each.repeat}
     rounds = [
         (block.shape.batch_size, block.round)
         for report, block in sessions.reports_of(events, Visited)

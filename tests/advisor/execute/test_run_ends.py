@@ -75,9 +75,8 @@ def limited(module_context: Context) -> Run:
 
 
 def test_built_arms_race_while_another_build_hangs(limited: Run) -> None:
-    run_events = [event.run_event for event in limited.events()]
-    found = [each.waiting for each in run_events if isinstance(each, ProvisionalAnswer)]
-    assert found == [(HANGING,)]
+    (found,) = sessions.of_kind(limited.events(), ProvisionalAnswer)
+    assert found.waiting == (HANGING,)
 
 
 def test_a_build_without_end_does_not_delay_the_answer_which_names_the_arm(limited: Run) -> None:

@@ -225,12 +225,8 @@ def test_the_contender_alone_is_measured_in_two_processes(measured: Run) -> None
     assert [process.repeat for process in state.processes[BASELINE]] == [0, 0]
     assert [bool(process.load_blocks) for process in state.processes[BASELINE]] == [False, True]
     assert all(process.load_blocks for process in state.processes["faster"])
-    ends = [
-        event.run_event.arm
-        for event in measured.events()
-        if isinstance(event.run_event, WorkerEnded) and event.run_event.arm in CAPACITY
-    ]
-    assert ends == ["faster", BASELINE, "faster"]
+    ended = [each.arm for each in sessions.of_kind(measured.events(), WorkerEnded)]
+    assert [arm for arm in ended if arm in CAPACITY] == ["faster", BASELINE, "faster"]
 
 
 def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
@@ -367,9 +363,7 @@ def test_blocks_in_which_the_generator_fell_behind_do_not_count(
 
 def test_a_generator_that_fails_is_reported(make_context: Callable[[str], Context]) -> None:
     run = sessions.execute_run(make_context("fail"), ask("faster/default"))
-    (block,) = [
-        event.run_event for event in run.events() if isinstance(event.run_event, LoadMeasured)
-    ]
+    (block,) = sessions.of_kind(run.events(), LoadMeasured)
     assert "made to fail" in (block.problem or "")
     assert run.state().finished
     (process,) = run.state().processes["faster"]

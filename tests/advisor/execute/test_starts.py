@@ -172,7 +172,7 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
     asked = sessions.short_options("quick", model="demo", cold_start=True)
     run = sessions.create_run(context, asked)
     events = [each.run_event for each in execute(run, context)]
-    started = [each for each in events if isinstance(each, StartMeasured)]
+    started = sessions.of_kind(events, StartMeasured)
     *first, cold, wrong = (each.start for each in started if each.arm == "quick")
     assert [each.way for each in first] == [COLD, "regional"]
     assert all(each.seconds and each.failure == UNCHECKED for each in first)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import pathlib
 import subprocess
@@ -311,19 +310,12 @@ def test_a_process_that_has_ended_is_not_waited_for(spinning: subprocess.Popen[b
     processes.wait_until_idle(spinning.pid, max_seconds=3600)  # longer than a test may take
 
 
-def monitor_of(*used: int) -> tuple[DeviceMemoryMonitor, nvml.FakeNvml]:
-    """Return the monitor of a GPU that has these bytes in use, one reading after the other."""
-    readings = itertools.chain(used, itertools.repeat(used[-1]))
-    library = nvml.FakeNvml(used=lambda: next(readings))
-    return DeviceMemoryMonitor([nvml.UUID], library), library
-
-
 def sampling_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "device-memory"]
 
 
 def test_the_peak_is_the_highest_valid_value_during_its_block() -> None:
-    monitor, library = monitor_of(100, 700, -1, (80 << 30) + 1, 1 << 63, 300)
+    monitor, library = nvml.monitor_of(100, 700, -1, (80 << 30) + 1, 1 << 63, 300)
     for highest in (700, 300):
         before = library.calls.count("used")
         with monitor.peak() as peak:
@@ -333,7 +325,7 @@ def test_the_peak_is_the_highest_valid_value_during_its_block() -> None:
 
 
 def test_sampling_stops_with_a_block_that_fails() -> None:
-    with pytest.raises(RuntimeError), monitor_of(100)[0].peak():
+    with pytest.raises(RuntimeError), nvml.monitor_of(100)[0].peak():
         raise RuntimeError
     assert sampling_threads() == []
 
@@ -342,7 +334,7 @@ def test_sampling_stops_with_a_block_that_fails() -> None:
 def test_the_memory_of_an_ended_process_is_read_after_the_driver_has_freed_it(
     readings: tuple[int, ...], found: int
 ) -> None:
-    monitor, library = monitor_of(*readings)
+    monitor, library = nvml.monitor_of(*readings)
     assert monitor.used_bytes_after_release(900, 0.5) == found
     assert library.calls.count("used") > 1
 

@@ -17,6 +17,7 @@ from sessions import (
     BASELINE,
     QUICK,
     expect_failure,
+    of_kind,
     outcomes_by_arm,
     start_workers,
     worker_events_of,
@@ -119,7 +120,7 @@ def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: WorkerSess
     scratch.mkdir(parents=True)
     (scratch / "tmp").write_text("an earlier process put it there", encoding="utf-8")
     again = session.start([(QUICK, 1)], built=["quick"])
-    assert [each.process for each in again if isinstance(each, WorkerSpawned)] == [1]
+    assert [each.process for each in of_kind(again, WorkerSpawned)] == [1]
 
 
 def test_a_visit_ends_when_its_worker_is_idle(
@@ -256,44 +257,49 @@ def test_a_pause_after_a_section_is_not_measured(
     consume_with_pauses(session.visit(QUICK.id, Shape(2), 1))
     consume_with_pauses(session.measure_energy(QUICK.id, Shape(2), "sustain 2 0.1"))
     assert neighbour.hours == 6
-    (checked,) = [each for each in received if isinstance(each, MemoryChecked)]
-    (counted,) = [each for each in received if isinstance(each, DeviceMemory)]
-    (energy,) = [each for each in received if isinstance(each, EnergyMeasured)]
+    (checked,) = of_kind(received, MemoryChecked)
+    (counted,) = of_kind(received, DeviceMemory)
+    (energy,) = of_kind(received, EnergyMeasured)
     assert (checked.seen_bytes, counted.peak_bytes, counted.serving_bytes) == (0, 0, 0)
     assert session.last_conditions(QUICK.id).seconds < 1
     assert energy.joules == 0
 
 
-class HostMemory(DeviceMemoryMonitor):
-    """A GPU whose memory is the resident set of the reference worker; it counts `share` of it."""
+class HeldMemory(DeviceMemoryMonitor):
+    """A GPU that counts a share of what workers are told to hold."""
+
+    held_bytes = 0.0
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self.session: WorkerSession | None = None
 
-    def used_bytes(self) -> int | None:
-        return int(
-            psutil.Process(builders.known(self.session).workers[REFERENCE].pid).memory_info().rss
-            * self.share
-        )
+    def used_bytes(self) -> int:
+        return int(self.share * self.held_bytes)
 
 
 @pytest.mark.parametrize(("share", "is_right"), [(1.0, True), (0.5, False)])
 def test_a_known_allocation_checks_the_memory_counter(
-    share: float, is_right: bool, open_session: Callable[..., WorkerSession]
+    share: float,
+    is_right: bool,
+    open_session: Callable[..., WorkerSession],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monitor = HostMemory(share)
-    monitor.session = session = open_session(ConditionsMonitor(), monitor)
+    monitor = HeldMemory(share)
+    session = open_session(ConditionsMonitor(), monitor)
+
+    def send(arm: str, token: str) -> None:
+        monitor.held_bytes = float(token.removeprefix("allocate "))
+        WorkerSession.send(session, arm, token)
+
     list(session.start_reference(BASELINE, 0))
     list(session.start([]))
-    *_, released = list(session.check_memory())
-    (checked,) = [
-        run_event for run_event in session.check_memory() if isinstance(run_event, MemoryChecked)
-    ]
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "send", send)
+        received = list(session.check_memory())
+    (checked,) = of_kind(received, MemoryChecked)
     assert arm_figures.matches_allocation(checked) is is_right
-    assert worker_events_of([released], Ready, REFERENCE), (
-        "the reference worker has freed the memory"
-    )
+    assert worker_events_of(received[-1:], Ready, REFERENCE)
+    assert monitor.held_bytes == 0, "the worker has freed the memory"
     assert outcomes_by_arm(session.finish_reference()) == {REFERENCE: Outcome()}
 
 
@@ -366,8 +372,8 @@ def test_processes_that_stay_busy_are_paused_between_visits(
     monkeypatch.setattr("advisor.probing.processes.SAMPLING_PASSES", ((0.5, 0.0), (1.0, 0.02)))
     busy = builders.arm("misbehaving/restless", options={"fault": "restless"})
     start_workers(session, QUICK, busy)
-    assert [each for each in session.build(QUICK.id) if isinstance(each, BusyWhileIdle)] == []
-    (found,) = [each for each in session.build(busy.id) if isinstance(each, BusyWhileIdle)]
+    assert of_kind(session.build(QUICK.id), BusyWhileIdle) == []
+    (found,) = of_kind(session.build(busy.id), BusyWhileIdle)
     assert (found.arm, found.process) == (busy.id, 0)
     assert found.processors > 0.02
     spinning, _ = [
