@@ -304,10 +304,15 @@ def test_spinning_threads_are_waited_for_until_the_limit(
 
 
 @pytest.mark.parametrize("spinning", [3600], indirect=True)
-def test_a_process_that_has_ended_is_not_waited_for(spinning: subprocess.Popen[bytes]) -> None:
+def test_a_process_that_has_ended_is_not_waited_for(
+    spinning: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     spinning.kill()
     spinning.wait()
-    processes.wait_until_idle(spinning.pid, max_seconds=3600)  # longer than a test may take
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    processes.wait_until_idle(spinning.pid)
+    assert slept == [processes.SPIN_POLL_SECONDS] * processes.IDLE_POLLS
 
 
 def sampling_threads() -> list[threading.Thread]:

@@ -119,8 +119,9 @@ def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: WorkerSess
     scratch = session.scratch_directory("quick")
     scratch.mkdir(parents=True)
     (scratch / "tmp").write_text("an earlier process put it there", encoding="utf-8")
-    again = session.start([(QUICK, 1)], built=["quick"])
+    again = list(session.start([(QUICK, 1)], built=["quick"]))
     assert [each.process for each in of_kind(again, WorkerSpawned)] == [1]
+    assert len(worker_events_of(again, Imported, "quick")) == 1
 
 
 def test_a_visit_ends_when_its_worker_is_idle(

@@ -49,8 +49,7 @@ def test_eager_pytorch_costs_nothing(answer: Answer) -> None:
 
 def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) -> None:
     line = cost_line(answer, arm_of(answer, "onnxruntime-cpu/host"))
-    assert "build " in line
-    assert "(eager " in line
+    assert line.endswith("; build 3.7 s; 719 MiB (eager 562)")
     unknown = MemoryBytes(peak=None, source="not known: no counter, as in some containers")
     entry = arm_of(answer, "onnxruntime-cpu/host")
     entry = entry._replace(measured=builders.replace(entry.measured, memory_bytes=unknown))
@@ -107,9 +106,7 @@ def test_a_baseline_other_than_eager_pytorch_has_lines_and_costs_its_build(answe
     arm = "onnxruntime-cpu/host"
     other = built_answers.with_advice(with_results(answer, baseline=arm), arm=arm)
     line = cost_line(other, arm_of(other, arm))
-    assert "build " in line
-    assert "MiB" in line
-    assert "(" not in line
+    assert "; build 3.7 s; 719 MiB;" in line
     assert code_lines(other)
     assert not code_lines(built_answers.with_advice(answer, arm="pytorch-eager"))
 
