@@ -225,8 +225,11 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
-        names = name_some([facts.answer.titles[arm] for arm in found.outstanding], MOST_OUTSTANDING)
-        reasons.append(f"no measurement of {names}, which might be better with these weights")
+        late = [each for each in facts.answer.unmeasured if each.arm in found.outstanding]
+        names = name_some([each.title for each in late], MOST_OUTSTANDING)
+        might = "might be better with these weights"
+        fix = next((f" ({each.fix.partition(', or ')[0]})" for each in late if each.fix), "")
+        reasons.append(f"no measurement of {names}, which {might}{fix}")
     return ": " + "; ".join(reasons) if reasons else ""
 
 

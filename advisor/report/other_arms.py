@@ -9,7 +9,7 @@ from advisor.decide.sensitivity import SAME_SCORE, grades_of
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.model import OnnxModel, name_own_shapes
-from advisor.domain.recommendation import Flip
+from advisor.domain.recommendation import Flip, ShapeAdvice
 from advisor.domain.results import ScoredArm
 from advisor.domain.text import (
     format_share_of_draws,
@@ -200,12 +200,13 @@ def _describe_batch(facts: AdvisedAnswer) -> list[str]:
 
 def _describe_leads(facts: AdvisedAnswer) -> list[str]:
     """Return at which shapes another arm is better; single figures of an unfit machine are none."""
-    ahead: dict[str, list[str]] = {}
+    ahead: dict[str, list[ShapeAdvice]] = {}
     for each in () if is_unfit(facts.answer.results) else rivals.shapes_led_by_others(facts):
+        ahead.setdefault(each.arm, []).append(each)
+    lines = []
+    for arm, led in ahead.items():
+        at = describe_shapes(facts.answer, [each.shape for each in led])
         # The highest score is not always the highest speed, so both speed-ups are given.
-        gain = f"({each.speedup:.2f}x against {each.advised_speedup:.2f}x)"
-        ahead.setdefault(each.arm, []).append(f"{each.shape.description} {gain}")
-    return [
-        f"For {join_names(at)} alone, {facts.answer.titles[arm]} has the higher score."
-        for arm, at in ahead.items()
-    ]
+        gains = [f"{each.speedup:.2f}x against {each.advised_speedup:.2f}x" for each in led]
+        lines.append(f"For {at} alone, {facts.answer.titles[arm]} leads ({join_names(gains)}).")
+    return lines

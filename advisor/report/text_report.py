@@ -94,8 +94,11 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
     )
     lines = _failed_arms(answer, has_cause=extent.has_cause)[:1]
     lines += short_reasons(answer)[: extent.reasons]
-    if extent.has_next_step and answer.recommendation is not None and len(answer.scores) > 1:
-        lines += [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
+    advice = answer.recommendation
+    if extent.has_next_step and advice is not None and len(answer.scores) > 1:
+        # The first step for arms that might be better is told beside the certainty.
+        steps = next_steps(answer)[1 if advice.decision.outstanding else 0 :]
+        lines += [f"Next: {step.rstrip('.')}." for step in steps[:1]]
     blocks = [
         _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),
         [f"    {line}" for line in code_lines(answer, extent.code_lines)],
