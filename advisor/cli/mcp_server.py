@@ -46,7 +46,7 @@ class Progress:
     run: str
     state: Literal["measuring", "ended"]
     seconds: float
-    #: At most; null for a run without a limit.
+    #: Of its limit, which a busy machine may exceed; null without one.
     seconds_left: float | None
     latest: list[str]
     answer: str = ""
