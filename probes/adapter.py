@@ -104,6 +104,13 @@ class Subject:
         """Choose the kind of inputs that the model accepts, and return how many sets to use."""
         return input_sets
 
+    def length(self, request: Request) -> int | None:
+        """Return the size of the inputs' second dimension that calls may change; None if none may.
+
+        That of example inputs is found by calls.
+        """
+        return request.input_tokens
+
     def at(self, request: Request) -> Any:  # noqa: ARG002
         """Return the same model with inputs of the lengths of `request`.
 

@@ -42,6 +42,15 @@ class Shape:
         return f"{self.batch_size}x{self.tokens}" if self.tokens else str(self.batch_size)
 
 
+#: Compilers specialise a length of 1, so it is not a typical new one.
+SHORTEST = 2
+
+
+def other_length(built: int) -> int:
+    """Return the length to try: about half, which no limit of the model or an engine forbids."""
+    return built // 2 + 1 if built > SHORTEST else built + 1
+
+
 @dataclasses.dataclass(frozen=True)
 class Bounds:
     """The bounds of a number, both included."""

@@ -222,9 +222,11 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
     if len(answer.question.shapes) > 1:
         built = f": needs a build for each of {describe_shapes(answer, answer.question.shapes)}"
         fixed = f"takes one shape only{built if has_details else ''}"
+    if refuses_lengths_alone(ranked):
+        fixed = "takes no other length than it was built for"
     parts = [
         change,
-        *([fixed] if is_fixed(ranked) else []),
+        *([fixed] if _refuses_shapes(ranked) else []),
         build,
         *_memory(measured, answer.baseline),
     ]
@@ -236,9 +238,21 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
 
 
 def is_fixed(ranked: RankedArm) -> bool:
-    """Return whether the arm refuses other shapes than it was built for."""
+    """Return whether the arm refuses other batch sizes than it was built for."""
+    return _refuses_shapes(ranked) and not refuses_lengths_alone(ranked)
+
+
+def _refuses_shapes(ranked: RankedArm) -> bool:
     flexibility = ranked.scored.ratings["input_flexibility"]
     return (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
+
+
+def refuses_lengths_alone(ranked: RankedArm) -> bool:
+    """Return whether it served the other batch sizes that it tried, but no other length."""
+    tried = ranked.measured.new_shape_results
+    refused = [each.shape for each in tried if each.handling in {"refused", "wrong"}]
+    served = any(not each.shape.tokens for each in tried if each.shape not in refused)
+    return served and bool(refused) and all(shape.tokens for shape in refused)
 
 
 #: More numbers of requests become one range.

@@ -92,7 +92,9 @@ def describe_new_shape(result: NewShapeResult) -> str:
         "refused": f"refused, {shortened}",
         "skipped": f"no result, {reason}",
     }
-    return f"{result.shape.description}: {written[result.handling]}"
+    shape = result.shape
+    length = f", length {shape.tokens}" if shape.tokens else ""
+    return f"batch size {shape.batch_size}{length}: {written[result.handling]}"
 
 
 def new_shape_lines(answer: Answer) -> Section:

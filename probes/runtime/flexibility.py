@@ -26,7 +26,7 @@ from probes.checking.text_reference import TokenReference
 from probes.device_work import run_queue_seconds
 from probes.events import STALL_RATIO, STALL_SECONDS, NewShapeHandling, NewShapeResult
 from probes.protocol import Request
-from probes.shape import Shape
+from probes.shape import Shape, other_length
 
 #: The fastest of several steady calls counts, so that a burst of load does not show: at most this
 #: many, and after the minimum no further ones once they have taken this long.
@@ -90,6 +90,11 @@ def coupled_rows_file(request: Request) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / "coupled-rows.json"
 
 
+def length_file(request: Request) -> pathlib.Path:
+    """Return the file with the length that was built, once there is a reference for another."""
+    return pathlib.Path(request.shared_directory) / "length.json"
+
+
 @dataclasses.dataclass(frozen=True)
 class NewShape:
     shape: Shape
@@ -136,9 +141,9 @@ def new_shapes(
     if is_possible and not read_coupled_rows(request):
         for size in new_batch_sizes(request.batch_sizes, short=short):
             yield of_batch_size(cell, size)
-    changed = at_new_length(request)
-    (shape,) = changed.shapes
-    if request.new_shapes and program_cell.reference_file(changed, shape).exists():
+    if request.new_shapes and length_file(request).exists():
+        changed = at_new_length(request, json.loads(length_file(request).read_text()))
+        (shape,) = changed.shapes
         reference = program_cell.load_reference(changed, shape)
         smallest = dataclasses.replace(
             cells[request.shapes[0]], shape=shape, reference=reference, device_inputs=[]
@@ -210,22 +215,13 @@ def _time_call(cell: ProgramCell, device_inputs: Any) -> tuple[float, Any]:
     return perf_counter() - start, output
 
 
-#: Compilers specialise a length of 1, so it is not a typical new one.
-SHORTEST = 2
-
-
-def new_input_tokens(built: int) -> int:
-    """Return the length to try: about half, which no limit of the model or an engine forbids."""
-    return built // 2 + 1 if built > SHORTEST else built + 1
-
-
-def at_new_length(request: Request) -> Request:
-    """Return the request for the smallest shape, with one input set and the new length."""
+def at_new_length(request: Request, built: int) -> Request:
+    """Return the request for the smallest shape, with one input set and another length."""
     shortest = request.at(request.shapes[0])
     return dataclasses.replace(
         shortest,
         batch_sizes=[min(request.batch_sizes)],
-        input_tokens=new_input_tokens(shortest.input_tokens),
+        input_tokens=other_length(built),
         lengths=[],
         input_sets=1,
         shared_directory=str(pathlib.Path(request.shared_directory) / "new-length"),

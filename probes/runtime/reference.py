@@ -8,7 +8,6 @@ import json
 from typing import Any
 
 from probes import arrays, device_work, events, protocol
-from probes.adapter import ModelError
 from probes.checking import array_reference, program_cell, text_reference
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
@@ -113,16 +112,18 @@ def record_coupled_rows(job: Job) -> None:
 
 def make_length_reference(job: Job) -> None:
     """Write inputs and outputs of a length that is not built; nothing for a model without one."""
-    changed = flexibility.at_new_length(job.request)
+    built = job.subject.length(job.request.at(job.request.shapes[0]))
+    if built is None:
+        return
+    changed = flexibility.at_new_length(job.request, built)
     (shape,) = changed.shapes
     job.channel.start_phase("correctness", shape)
-    try:
-        subject = job.subject.at(changed)
-    except ModelError:
-        return
+    subject = job.subject.at(changed)
     program_cell.reference_file(changed, shape).parent.mkdir(exist_ok=True)
     changed_job = dataclasses.replace(job, request=changed, subject=subject)
     write_reference(changed_job, shape, [subject.inputs(shape.batch_size, 0)])
+    with replace_when_complete(flexibility.length_file(job.request)) as partial:
+        partial.write_text(json.dumps(built))
 
 
 def leave_processors(job: Job) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pathlib
 from typing import Any
@@ -63,6 +64,8 @@ class LoadedModel:
     adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
+#: Precisions that `rubric/accuracy.toml` has rules for.
+PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 LENGTH_AXIS = 1
 
 
@@ -96,3 +99,16 @@ def share(module: torch.nn.Module, file: pathlib.Path) -> None:
     module.load_state_dict(saved, assign=is_meta)
     for name, value in others.items():
         buffers[name].copy_(value)
+
+
+def floating_dtype(model: LoadedModel) -> torch.dtype:
+    """Return the precision that most weights have, else the first argument's, else float32.
+
+    Types without rules of their own, such as float8, do not count.
+    """
+    elements = collections.Counter[torch.dtype]()
+    for tensor in (*model.module.parameters(), *model.module.buffers()):
+        elements[tensor.dtype] += tensor.numel()
+    dtypes = [dtype for dtype, _ in elements.most_common()]
+    found = (*dtypes, *(each.dtype for each in model.arguments))
+    return next((dtype for dtype in found if dtype in PRECISIONS), torch.float32)

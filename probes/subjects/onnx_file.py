@@ -113,6 +113,9 @@ class OnnxSubject(Subject):
             return given
         return [value.shape[0] for value in self._unoptimised.get_inputs() if value.shape]
 
+    def length(self, request: Request) -> int | None:
+        return request.input_tokens if self.has_length else None
+
     def at(self, request: Request) -> OnnxSubject:
         if not self.has_length:
             raise ModelError(*NO_LENGTH)

@@ -20,7 +20,7 @@ from probes.adapter import NO_LENGTH, Findings, ModelError, Subject
 from probes.events import Workload
 from probes.facts import InputSpec
 from probes.protocol import Request
-from probes.shape import Shape
+from probes.shape import Shape, other_length
 from probes.subjects import (
     adjustments,
     call_effects,
@@ -31,13 +31,15 @@ from probes.subjects import (
     row_parts,
 )
 from probes.subjects.higher_precision import ReferencePrecision
-from probes.subjects.loaded_model import LoadedModel, resize
+from probes.subjects.loaded_model import LoadedModel, floating_dtype, resize
 from probes.subjects.outputs import collect, count_classes, count_flops, unseen_types
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.
 MAX_FLOAT64_PARAMETERS = 2_000_000_000
 
+#: Smaller second dimensions of example inputs are channels or coordinates.
+SHORTEST_LENGTH = 4
 #: Batch, channels, height and width.
 IMAGE_DIMENSIONS = 4
 #: Copying and comparing larger outputs takes seconds for each input set.
@@ -46,8 +48,6 @@ MANY_OUTPUT_ELEMENTS, FEWEST_SETS = 1 << 25, 2
 SLOW_CALL_SECONDS = 1.0
 #: No further input set is used once all of them have as many rows.
 ENOUGH_ROWS = 8
-#: Precisions that `rubric/accuracy.toml` has rules for.
-PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class TorchSubject(Subject):
@@ -70,8 +70,8 @@ class TorchSubject(Subject):
         self._device = torch.device(request.device)
         self._seed = request.seed
         self._request = request
-        #: Of the inputs; that of the request at first.
-        self._length = request.input_tokens
+        #: The size of the inputs' second dimension that is replaced, and the one that replaces it.
+        self._resized: tuple[int, int] | None = None
         #: How the reference is computed, once it is.
         self._precision = ReferencePrecision(torch.float64, self._own)
         #: Of the last call of the module.
@@ -88,8 +88,7 @@ class TorchSubject(Subject):
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         generator = np.random.default_rng([self._seed, batch_size, number])
         drawn = [argument.draw(generator, batch_size) for argument in self._arguments]
-        built = self._request.input_tokens
-        return drawn if self._length == built else resize(drawn, built, self._length)
+        return resize(drawn, *self._resized) if self._resized else drawn
 
     @property
     def has_length(self) -> bool:
@@ -99,11 +98,30 @@ class TorchSubject(Subject):
         """
         return self.unit == "tokens" or self._request.subject["kind"] == "synthetic"
 
+    def length(self, request: Request) -> int | None:
+        return request.input_tokens if self.has_length else self._length_of_examples
+
+    @functools.cached_property
+    def _length_of_examples(self) -> int | None:
+        sizes = collections.Counter(
+            each.shape[0] for each in self._arguments if each.batched and each.shape
+        )
+        inputs = self.inputs(min(self._request.batch_sizes), 0)
+        return next(
+            (
+                size
+                for size, _ in sizes.most_common()
+                if size >= SHORTEST_LENGTH and self._takes(resize(inputs, size, other_length(size)))
+            ),
+            None,
+        )
+
     def at(self, request: Request) -> TorchSubject:
-        if not self.has_length:
+        built = self.length(self._request)
+        if built is None:
             raise ModelError(*NO_LENGTH)
         found = copy.copy(self)
-        found._length = request.input_tokens  # noqa: SLF001 - a copy of this object
+        found._resized = (built, request.input_tokens)  # noqa: SLF001 - a copy of this object
         return found
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:
@@ -327,16 +345,3 @@ class TorchSubject(Subject):
             has_length=self.has_length,
             has_batch=self.has_batch,
         )
-
-
-def floating_dtype(model: LoadedModel) -> torch.dtype:
-    """Return the precision that most weights have, else the first argument's, else float32.
-
-    Types without rules of their own, such as float8, do not count.
-    """
-    elements = collections.Counter[torch.dtype]()
-    for tensor in (*model.module.parameters(), *model.module.buffers()):
-        elements[tensor.dtype] += tensor.numel()
-    dtypes = [dtype for dtype, _ in elements.most_common()]
-    found = (*dtypes, *(each.dtype for each in model.arguments))
-    return next((dtype for dtype in found if dtype in PRECISIONS), torch.float32)

@@ -28,9 +28,9 @@ from advisor.domain.recommendation import BreakEven
 from advisor.recipes.server import REQUEST, user_words
 from advisor.report import found_recipe, generation, recipe_text
 from advisor.report.answer_files import decide
-from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line
+from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line, is_fixed
 from advisor.store.store import Store
-from probes.events import Imported, Serving
+from probes.events import Imported, NewShapeHandling, NewShapeResult, Serving
 from probes.shape import Shape
 
 
@@ -65,6 +65,32 @@ def test_an_arm_of_one_shape_costs_a_build_for_each_of_several(answer: Answer) -
         question = builders.replace(answer.question, batch_sizes=(1, 8)[:count])
         line = cost_line(builders.replace(answer, question=question), entry)
         assert ("each of batch sizes 1 and 8" in line) == is_named
+
+
+@pytest.mark.parametrize(
+    ("of_batch", "of_length", "refuses_batches"),
+    [("served", "refused", False), ("refused", "refused", True), ("refused", "served", True)],
+)
+def test_an_arm_that_refuses_lengths_alone_needs_no_build_for_each_batch_size(
+    answer: Answer,
+    of_batch: NewShapeHandling,
+    of_length: NewShapeHandling,
+    *,
+    refuses_batches: bool,
+) -> None:
+    entry = arm_of(answer, "onnxruntime-cpu/host")
+    refused = builders.rating(1, fact="new_shapes", value="refused")
+    ratings = {**entry.scored.ratings, "input_flexibility": refused}
+    tried = (
+        NewShapeResult(Shape(9), of_batch, 0.1, 0.1),
+        NewShapeResult(Shape(1, 17), of_length, 0.1, 0.1),
+    )
+    entry = entry._replace(
+        scored=builders.replace(entry.scored, ratings=ratings),
+        measured=builders.replace(entry.measured, new_shape_results=tried),
+    )
+    assert is_fixed(entry) is refuses_batches
+    assert ("length" in cost_line(answer, entry)) is not refuses_batches
 
 
 def test_a_build_from_caches_is_named_where_the_printed_lines_use_them(answer: Answer) -> None:

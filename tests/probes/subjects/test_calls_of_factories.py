@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any, cast
 
 import numpy as np
@@ -10,10 +11,11 @@ from lazy import by_request, pytorch_eager, torch
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
+from probes.checking.program_cell import load_reference
 from probes.runtime import flexibility
 from probes.runtime import reference as runtime
 from probes.runtime.cells import Job
-from probes.shape import Shape
+from probes.shape import Shape, other_length
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("here")]
 
@@ -82,6 +84,12 @@ def averaged():
 
 def with_a_state_by_layer():
     return torch.nn.LSTM(8, 4, num_layers=2, batch_first=True), torch.randn(2, 5, 8)
+
+
+def with_a_mask():
+    layer = torch.nn.Embedding(30, 8)
+    model = Model(lambda layers, x, mask: layers["layer"](x) * mask[:, :, None], layer=layer)
+    return model, (torch.arange(24).reshape(2, 12), torch.ones(2, 12, dtype=torch.bool))
 
 
 class Table(torch.nn.Module):
@@ -302,6 +310,27 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
         subject = by_request.open_torch_subject(request)
         runtime.record_coupled_rows(Job(request, cast("Any", None), pytorch_eager, subject))
     assert flexibility.read_coupled_rows(request) is not expected
+
+
+@pytest.mark.parametrize(
+    ("function", "length"), [("with_a_mask", 12), ("with_a_state_by_layer", 5), ("plain", None)]
+)
+def test_another_length_is_tried_where_the_model_takes_one(
+    function: str, length: int | None
+) -> None:
+    make_reference(function)
+    request = request_for(function)
+    with torch.inference_mode():
+        subject = by_request.open_torch_subject(request)
+        channel = types.SimpleNamespace(start_phase=lambda *_: None)
+        job = Job(request, cast("Any", channel), pytorch_eager, subject)
+        runtime.make_length_reference(job)
+    assert subject.length(request) == length
+    assert flexibility.length_file(request).exists() is (length is not None)
+    if length is not None:
+        changed = flexibility.at_new_length(request, length)
+        found = load_reference(changed, changed.shapes[0])
+        assert {array.shape[1] for array in found.inputs[0]} == {other_length(length)}
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
