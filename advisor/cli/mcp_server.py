@@ -181,12 +181,10 @@ def _add_measuring_tools(
         return await start(["recommend", "--jsonl", *arguments], wait_seconds)
 
     @server.tool()
-    async def resume(
-        run: str = "", wait_for_quiet: str = "", wait_seconds: float = 10.0
-    ) -> Progress:
+    async def resume(run: str = "", wait_for_quiet: str = "", wait_seconds: float = 10) -> Progress:
         """Go on with a stopped run, by default the newest, or measure an unclear one again."""
-        options = [*given({"wait-for-quiet": wait_for_quiet}), *(["--", run] if run else [])]
-        return await start(["resume", "--jsonl", *options], wait_seconds)
+        options = given({"wait-for-quiet": wait_for_quiet})
+        return await start(["resume", "--jsonl", *options, "--", run], wait_seconds)
 
     @server.tool()
     async def follow(wait_seconds: float = 30.0) -> Progress:
