@@ -237,8 +237,8 @@ def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
         )
     if isinstance(model, (FactoryModel, ExportedModel)):
         raise OptionValueError(
-            f"{model.name!r} has inputs of its own, whose length is fixed",
-            "give one length, or measure a Hugging Face or synthetic model",
+            f"{model.name!r} has example inputs, and these have one length",
+            "ask once for each length, with --inputs or example inputs of this length",
         )
     if task == FORWARD and len(outputs) > 1:
         raise OptionValueError(

@@ -43,14 +43,16 @@ def limit_or_skip(progress: RunInProgress, planned: Arm) -> BuildLimit | Failure
     expected_seconds = _expected_seconds(state, planned)
     if expected_seconds is None:
         return limit
-    expected = f"not built: {format_number(expected_seconds, digits=2)} s expected"
     if limit is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds:
-        reason = f"{expected}, {limit.shortfall}"
+        expected = format_number(expected_seconds, digits=2)
+        reason = f"not built: {expected} s expected, {limit.shortfall}"
         return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
-    left_seconds = seconds_left(progress)
-    if expected_seconds + IMPORT_SECONDS > left_seconds:
-        left = format_number(max(left_seconds, 0.0), digits=2)
-        reason = f"{expected} after the import, and {left} s were left for builds"
+    left_seconds, needed_seconds = seconds_left(progress), expected_seconds + IMPORT_SECONDS
+    if needed_seconds > left_seconds:
+        needed, left = (
+            format_number(max(each, 0.0), digits=2) for each in (needed_seconds, left_seconds)
+        )
+        reason = f"not built: {needed} s expected with its import, and {left} s were left"
         fix = more_time(state, question)
         return Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
     return limit

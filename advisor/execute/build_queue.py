@@ -16,6 +16,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
+from advisor.domain.results import ScoredArm
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, racing, remaining
 from advisor.execute.build_limits import IMPORT_SECONDS
@@ -304,14 +305,17 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
         if each.option is not None and each.status == "excluded"
     }
     return {
-        arm: Failure("skipped", "build", _reason(each), ALL_ARMS, skip_cause="cannot-lead")
+        arm: Failure("skipped", "build", _reason(each, advised), ALL_ARMS, skip_cause="cannot-lead")
         for arm, each in found.items()
         if each is not None and each.score <= least
     }
 
 
-def _reason(found: Potential) -> str:
-    most = f"not built: {found.speedup:.2g}x at most, too little at the weights of the run"
+def _reason(found: Potential, advised: ScoredArm) -> str:
+    most = (
+        f"not built: {found.speedup:.2g}x and {found.score:.2f} points at most, where {advised.arm}"
+        f" has {advised.score:.2f} at the weights of the run"
+    )
     if found.gain is None:
         return most
     gain = f"at most {found.gain.largest:.2g}x as fast as {found.sibling}"

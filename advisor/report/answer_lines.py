@@ -153,11 +153,10 @@ def lines_below_first(answer: Answer) -> list[str]:
     if advice is None:
         next_step = [f"Next: {answer.problem.next_step}"] if answer.problem else []
         return [*origin, *next_step, *unfit_notice(answer), *how_to_remeasure(answer)]
-    lead = (
-        f"lead {advice.margin:+.2f} over {answer.titles.get(advice.runner_up, advice.runner_up)}"
-        if advice.runner_up and advice.margin is not None
-        else "no runner-up"
-    )
+    lead = "no runner-up"
+    if advice.runner_up and advice.margin is not None:
+        points = round(advice.margin, 2) + 0.0  # without the sign of a negative zero
+        lead = f"lead {points:+.2f} over {answer.titles.get(advice.runner_up, advice.runner_up)}"
     floor = answer.results.noise_floor
     noise = "not known" if floor is None else text.format_share(floor, decimals=1)
     trust = f"Trust: {advice.trust} (A best, D lowest)"

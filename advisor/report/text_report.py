@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.model import has_random_weights
-from advisor.domain.plan import PLAIN_COMPILE, ArmName
+from advisor.domain.plan import EAGER, PLAIN_COMPILE, ArmName
 from advisor.domain.text import NO_BREAK_SPACE, keep_units, shorten_text
 from advisor.recipes.snippet import CHECKPOINT
 from advisor.report import parts
@@ -149,8 +149,13 @@ def short_reasons(answer: Answer) -> list[str]:
 
 
 def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
-    """Return why arms have no result that the user asked for, or plain `torch.compile`."""
+    """Return why workflows have no result that the user asked for, or plain `torch.compile`.
+
+    Where eager PyTorch is advised, why any has none.
+    """
     named = {ArmName.parse(name).workflow for name in answer.question.workflows} or {PLAIN_COMPILE}
+    if answer.advised is not None and answer.advised.arm == EAGER:
+        named |= {each.workflow for each in answer.unmeasured}
     told = {each.workflow for each in answer.ranking}
     if answer.recommendation is not None:
         outstanding = answer.recommendation.decision.outstanding

@@ -94,6 +94,18 @@ def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
+    ("kept", "is_told"),
+    [("h100-matmul-relu-llama2-7b-float16", True), ("h100-demo-bert-bfloat16", False)],
+)
+def test_an_answer_of_eager_pytorch_says_what_failed(kept: str, *, is_told: bool) -> None:
+    failed = builders.unmeasured(
+        "onnxruntime-cuda", option="default", status="unsupported", reason="ONNX has no operator"
+    )
+    answer = builders.replace(read_answer(str(EVIDENCE / f"{kept}.json")), unmeasured=(failed,))
+    assert (failed.reason in text_report.render_summary(answer, 80)) is is_told
+
+
+@pytest.mark.parametrize(
     "kept", ["h100-ffn-llama2-7b-float16", "h200-matmul-llama2-7b-float16-tensorrt-rtx"]
 )
 def test_launches_are_no_limit_that_other_figures_deny(kept: str) -> None:
