@@ -146,20 +146,12 @@ def _progress(process: ProcessState, phase: RowPhase, shapes: int) -> str:
 def current_stage(
     state: RunState, question: Question, rows: list[ProcessRow], *, is_running: bool
 ) -> str:
-    shape = _racing_shape(state)
     if not is_running:
         return "Done" if state.finished else "Stopped"
     if waits_for_quiet(state):
         return "Waiting until the machine is quiet"
-    if shape is not None:
-        place = list(state.last_groups).index(shape) + 1
-        processes = [process for each in state.processes.values() for process in each]
-        visits = [visit for each in processes for visit in each.visits if visit.shape == shape]
-        latest = max((visit.round for visit in visits), default=0)
-        return (
-            f"Measuring batch {shape} ({place} of {len(question.shapes)}),"
-            f" round {latest}, at most {question.budget.most_rounds}"
-        )
+    if (shape := _racing_shape(state)) is not None:
+        return _race_stage(state, question, shape)
     if any(row.phase == "serving" for row in rows):
         done = sum(row.status in {"done", "failed"} for row in rows)
         return f"Server {done + 1} of {len(rows)} is under load"
@@ -168,6 +160,21 @@ def current_stage(
     if is_raced and (state.repeats or not is_building):
         active = (FURTHER_STAGES.get(row.phase) for row in rows if row.status == "working")
         return _repetition(state) or next(active, None) or "Deciding what to measure next"
+    return _build_stage(rows)
+
+
+def _race_stage(state: RunState, question: Question, shape: Shape) -> str:
+    place = list(state.last_groups).index(shape) + 1
+    processes = [process for each in state.processes.values() for process in each]
+    visits = [visit for each in processes for visit in each.visits if visit.shape == shape]
+    latest = max((visit.round for visit in visits), default=0)
+    return (
+        f"Measuring batch {shape} ({place} of {len(question.shapes)}),"
+        f" round {latest}, at most {question.budget.most_rounds}"
+    )
+
+
+def _build_stage(rows: Collection[ProcessRow]) -> str:
     total = sum(row.status != "failed" for row in rows)
     if not any(row.is_started for row in rows):
         imported = sum(row.phase == "imported" for row in rows)
@@ -198,7 +205,8 @@ def _repetition(state: RunState) -> str:
         for process in state.processes.get(arm, ())
         if process.repeat == number and process.outcome is not None
     }
-    leaders = ", ".join(dict.fromkeys(arm.partition("#")[0] for arm in arms))
+    measured = {each.id: each.duplicate_of or each.id for each in state.plan.arms}
+    leaders = ", ".join(dict.fromkeys(measured[arm] for arm in arms))
     return "" if ended == {*arms} else f"Repetition {number} in fresh processes: {leaders}"
 
 

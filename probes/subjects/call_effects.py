@@ -11,7 +11,7 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,53 +44,88 @@ def find_random_outputs(
     for cached in State(module, reads_tensors=False).caches:
         cached.cache_clear()
     before = State(module)
-    draws = False
-
-    def call_seeded(tensors: Tensors) -> list[Any]:
-        nonlocal draws
-        with seeded(before.generators) as has_drawn:
-            found = call(tensors)
-            draws |= has_drawn()
-        return found
-
+    call_seeded = _SeededCall(call, before.generators)
     with restored(module):
-        tensors = make_tensors[0]()
-        first = call_seeded(tensors)
-        inputs = _changed_inputs(tensors, make_tensors[0]())
-        if inputs and _has_other_tensors(first, call_seeded(tensors)):
-            reason = "the model changes its inputs in place, so a second call with them differs"
-            raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
-        settled, start = State(module), perf_counter()
-        changed = before.changed(settled)
-        outputs = [call_seeded(make()) for make in make_tensors]
-        # What only the first call fills, such as a table, is nothing that later ones have to do.
-        changes = [*inputs, *(settled.changed(State(module)) if changed else ())]
-        again = _repeat(lambda: call_seeded(make_tensors[0]()), first, outputs[0], changed, start)
-        last = State(module)
-        changed += [name for name in before.changed(last) if name not in changed]
-        changes += [name for name in settled.changed(last) if name not in changes]
+        found = _call_in_a_row(module, make_tensors, call_seeded, before)
     for cached in before.caches:
         cached.cache_clear()
     with restored(module):
         fresh = call_seeded(make_tensors[-1]())
-    is_same = not (_has_other_tensors(first, again) or _has_other_tensors(outputs[-1], fresh))
-    if not is_same and changed:
+    is_same = not (
+        _has_other_tensors(found.first, found.again) or _has_other_tensors(found.outputs[-1], fresh)
+    )
+    if not is_same and found.changed:
         is_lasting = bool(before.changed(State(module)))
         with restored(module):
-            if is_lasting or not _has_other_tensors(first, call_seeded(make_tensors[0]())):
-                raise _state_error(changed)
-    if is_same and not draws:
-        counts = dict.fromkeys(_differing(first, again))  # such as the number of calls so far
-        return Findings(counts, changed_states=tuple(changes), outputs=outputs)
+            if is_lasting or not _has_other_tensors(found.first, call_seeded(make_tensors[0]())):
+                raise _state_error(found.changed)
+    changes = tuple(found.changes)
+    if is_same and not call_seeded.draws:
+        counts = dict.fromkeys(_differing(found.first, found.again))  # such as of the calls so far
+        return Findings(counts, changed_states=changes, outputs=found.outputs)
     with restored(module):
         pairs = list(_call_in_pairs(call, make_tensors))
     differing = [_differing(*pair, is_exact=is_same) for pair in pairs]
     return Findings(
         {index: _random_elements(pairs, index) for index in sorted(set().union(*differing))},
         tuple(sorted(set.intersection(*differing))),
-        draws=draws,
-        changed_states=tuple(changes),
+        draws=call_seeded.draws,
+        changed_states=changes,
     )
+
+
+class _SeededCall:
+    """Calls that draw the same random numbers each time."""
+
+    def __init__(self, call: Call, generators: Sequence[Generator]) -> None:
+        self._call = call
+        self._generators = generators
+        #: Whether any call has drawn numbers.
+        self.draws = False
+
+    def __call__(self, tensors: Tensors) -> list[Any]:
+        with seeded(self._generators) as has_drawn:
+            found = self._call(tensors)
+            self.draws |= has_drawn()
+        return found
+
+
+class _Calls(NamedTuple):
+    """Calls of the same module, one after the other."""
+
+    #: Outputs for the first input set, of the first call and of a later one: one that differs, if
+    #: any does.
+    first: list[Any]
+    again: list[Any]
+    #: For each input set.
+    outputs: list[list[Any]]
+    #: States that differ from those before all calls, and what calls after the first change.
+    changed: list[str]
+    changes: list[str]
+
+
+def _call_in_a_row(
+    module: torch.nn.Module,
+    make_tensors: Sequence[Callable[[], Tensors]],
+    call_seeded: Call,
+    before: State,
+) -> _Calls:
+    tensors = make_tensors[0]()
+    first = call_seeded(tensors)
+    inputs = _changed_inputs(tensors, make_tensors[0]())
+    if inputs and _has_other_tensors(first, call_seeded(tensors)):
+        reason = "the model changes its inputs in place, so a second call with them differs"
+        raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
+    settled, start = State(module), perf_counter()
+    changed = before.changed(settled)
+    outputs = [call_seeded(make()) for make in make_tensors]
+    # What only the first call fills, such as a table, is nothing that later ones have to do.
+    changes = [*inputs, *(settled.changed(State(module)) if changed else ())]
+    again = _repeat(lambda: call_seeded(make_tensors[0]()), first, outputs[0], changed, start)
+    last = State(module)
+    changed += [name for name in before.changed(last) if name not in changed]
+    changes += [name for name in settled.changed(last) if name not in changes]
+    return _Calls(first, again, outputs, changed, changes)
 
 
 def _repeat(

@@ -206,7 +206,9 @@ def test_after_the_races_the_stage_names_what_is_repeated() -> None:
     skipped = builders.process(ready=False, outcome=Outcome(SKIPPED))
     failed = replace(done, processes={**processes, builders.BASELINE: (skipped,)})
     assert "0 of 2 " in stage_of(failed), "a process that has failed is not ready"
-    repeated = replace(done, repeats={1: ("compiled", "compiled#duplicate")})
+    twin = builders.arm("compiled", id="compiled#duplicate", duplicate_of="compiled")
+    plan = replace(done.plan, arms=(*done.plan.arms, twin))
+    repeated = replace(done, plan=plan, repeats={1: ("compiled", twin.id)})
     assert stage_of(repeated).endswith(" 1 in fresh processes: compiled")
     again = tuple(builders.process(repeat=each, outcome=Outcome()) for each in (0, 1))
     over = {"compiled": again, "compiled#duplicate": again}
