@@ -48,11 +48,13 @@ def _choose_arms(
     workflow: Workflow, question: Question, machine: Machine
 ) -> tuple[list[Arm], list[Excluded]]:
     obstacle = find_obstacle(workflow, question, machine)
-    if obstacle is not None:
+    # What the question did not ask for need not be installed.
+    if obstacle is not None and obstacle.status != "not-installed":
         return [], [obstacle]
+    python = environment_interpreter(workflow, machine) if obstacle is None else ""
     requested = [
         each
-        for each in list_arms(workflow, question.device, environment_interpreter(workflow, machine))
+        for each in list_arms(workflow, question.device, python)
         if is_chosen(each, question.workflows)
         and (each.id in question.workflows or not is_on_request(workflow, each, question))
     ]
@@ -63,6 +65,8 @@ def _choose_arms(
         formats = ",".join(sorted({each.weight_format for each in requested if each.weight_format}))
         reason = f"{requested[0].id} has quantised weights, for which the question did not ask"
         return [], [Excluded(workflow.id, "excluded", reason, f"add --quantised {formats}")]
+    if obstacle is not None:
+        return [], [obstacle]
     usable = [each for each in with_weights if unsupported_use(workflow, each, question) is None]
     if not usable:
         use = unsupported_use(workflow, with_weights[0], question)

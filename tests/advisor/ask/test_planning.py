@@ -301,6 +301,15 @@ def test_a_named_quantised_arm_needs_the_option_too() -> None:
     assert planned(workflows=("engine/q4",), quantised=("int4",)) == {"engine/q4"}
 
 
+@pytest.mark.parametrize(
+    ("quantised", "fix"), [((), "add --quantised int8"), (("int8",), "p3-advisor env create apart")]
+)
+def test_what_is_not_asked_for_need_not_be_installed(quantised: tuple[str, ...], fix: str) -> None:
+    declared = {"default": DeclaredArm(weight_format="int8")}
+    found = plan(builders.workflow(environment=OWN, arms=declared), quantised=quantised)
+    assert [each.fix for each in found.excluded] == [fix]
+
+
 def test_native_arms_keep_the_rules_of_accuracy_and_quantised_ones_do_not() -> None:
     rules = builders.shipped_catalogue().accuracy
     arms = {each.id: each for each in plan(ENGINE, quantised=("int4",)).arms}
