@@ -9,7 +9,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -157,30 +157,46 @@ def solve_sizes(
     has_past = any("past" in name.lower() for name in (*names, *(each.name for each in declared)))
     new = [value.shape[-1] for value in declared if value.name.endswith("input_ids")]
     total = length + next((size for size in new if isinstance(size, int)), length)
+    sizes = _Sizes(batch, own_of_masks, facts, batch_size, length, total if has_past else None)
+    return [
+        tuple(sizes.of_axis(value, axis) for axis in range(len(value.shape))) for value in declared
+    ]
 
-    def of_name(name: str) -> int:
+
+class _Sizes(NamedTuple):
+    """The sizes of free dimensions."""
+
+    #: Names of the batch, and those that only masks have.
+    batch: set[str]
+    own_of_masks: set[str]
+    facts: GraphFacts
+    batch_size: int
+    length: int
+    #: Length of the cache and of the new tokens; None without a cache.
+    total: int | None
+
+    def of_name(self, name: str) -> int:
         lower = name.lower()
-        if name in batch or "batch" in lower:
-            return batch_size
+        if name in self.batch or "batch" in lower:
+            return self.batch_size
         if lower in IMAGE_SIDES:
             return IMAGE_SIZE
-        return total if has_past and "total" in lower else length
+        return self.total if self.total is not None and "total" in lower else self.length
 
-    def of_axis(value: Any, axis: int) -> int:
+    def of_axis(self, value: Any, axis: int) -> int:
         size = value.shape[axis]
         if isinstance(size, int):
             return size
         name = size or ""
         if axis == 0 or "batch" in name.lower():
-            return of_name(name) if name else batch_size
-        if has_past and is_mask(value.name) and (not name or name in own_of_masks):
-            return total
+            return self.of_name(name) if name else self.batch_size
+        is_own = not name or name in self.own_of_masks
+        if self.total is not None and is_mask(value.name) and is_own:
+            return self.total
         for place in (axis, axis - len(value.shape)):
-            if (value.name, place) in facts.sizes:
-                return facts.sizes[value.name, place]
-        return _evaluate(name, of_name) if name else length
-
-    return [tuple(of_axis(value, axis) for axis in range(len(value.shape))) for value in declared]
+            if (value.name, place) in self.facts.sizes:
+                return self.facts.sizes[value.name, place]
+        return _evaluate(name, self.of_name) if name else self.length
 
 
 def _names(values: Iterable[Any]) -> set[str]:
