@@ -152,6 +152,7 @@ def shapes_of(*shapes: list[int | str | None]) -> list[Any]:
         ([["batch", "seq"], ["batch", "past + seq"]], [(3, 8), (3, 16)]),
         ([["batch", 4, "past", 2], ["batch", "past + 1"]], [(3, 4, 8, 2), (3, 9)]),
         ([["b", "past_len"], ["b", "total_len"]], [(3, 8), (3, 16)]),
+        ([["b", "past_len"], ["b", "total_len + 1"]], [(3, 8), (3, 17)]),
         ([["seq", "batch", 5], ["batch"]], [(8, 3, 5), (3,)]),
         ([["b", "s"], ["b", "m"], ["b", 2, "p", 4]], [(3, 8), (3, 16), (3, 2, 8, 4)]),
         ([[None, None], [None, None], [None, 2, None, 4]], [(3, 8), (3, 16), (3, 2, 8, 4)]),
