@@ -11,7 +11,7 @@ from advisor.decide.sensitivity import SAME_SCORE
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.measurement import Measurement
-from advisor.domain.recommendation import ShapeAdvice
+from advisor.domain.recommendation import Decision, ShapeAdvice
 from advisor.domain.results import ScoredArm
 
 #: An arm that is this many times as fast as the advised one is named.
@@ -33,29 +33,29 @@ class FasterArm(NamedTuple):
     is_lower_precision: bool
 
 
-def find_faster_arm(facts: AdvisedAnswer) -> FasterArm | None:
-    regret = facts.decision.speed_regret
+def find_faster_arm(decided: AdvisedAnswer) -> FasterArm | None:
+    regret = decided.decision.speed_regret
     if regret.arm is None or regret.value < CLEARLY_FASTER:
         return None
-    scored, measured = facts.arms[regret.arm], facts.answer.measurements[regret.arm]
+    scored, measured = decided.arms[regret.arm], decided.answer.measurements[regret.arm]
     error, low = _largest_error(measured), measured.speedup.low
-    lower = find_lower_precision(facts.answer.results.measurements)
+    lower = find_lower_precision(decided.answer.results.measurements)
     return FasterArm(
         scored,
-        _why_not(facts, scored),
+        _why_not(decided.advised.scored, scored),
         is_doubtful=scored.unproven or (low is not None and low < 1),
-        larger_error=error if error > _largest_error(facts.measured) else None,
+        larger_error=error if error > _largest_error(decided.advised.measured) else None,
         is_lower_precision=scored.weight_format is None and scored.arm in lower,
     )
 
 
-def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> WhyNot:
+def _why_not(advised: ScoredArm, faster: ScoredArm) -> WhyNot:
     if faster.failures:
         return "constraint"
     if faster.unproven:
         return "unproven"
-    is_sibling = faster.workflow == facts.scored.workflow
-    return "as-good" if is_sibling and faster.score >= facts.scored.score - SAME_SCORE else "score"
+    is_sibling = faster.workflow == advised.workflow
+    return "as-good" if is_sibling and faster.score >= advised.score - SAME_SCORE else "score"
 
 
 def _largest_error(measurement: Measurement) -> float:
@@ -64,32 +64,32 @@ def _largest_error(measurement: Measurement) -> float:
     return math.inf if error is None else error
 
 
-def is_mostly_as_good(facts: AdvisedAnswer, arm: str) -> bool:
-    decision = facts.decision
+def is_mostly_as_good(decision: Decision, arm: str) -> bool:
     return arm in decision.options_as_good or decision.contenders.get(arm, 0.0) >= MOSTLY
 
 
-def is_baseline_as_good(facts: AdvisedAnswer) -> bool:
+def is_baseline_as_good(decided: AdvisedAnswer) -> bool:
     """Return whether little is gained over the baseline, and it is about as good."""
-    return facts.decision.gains_little and is_mostly_as_good(facts, facts.answer.results.baseline)
+    decision, baseline = decided.decision, decided.answer.results.baseline
+    return decision.gains_little and is_mostly_as_good(decision, baseline)
 
 
-def arms_as_good(facts: AdvisedAnswer, shown: str) -> list[ScoredArm]:
+def arms_as_good(decided: AdvisedAnswer, shown: str) -> list[ScoredArm]:
     """Return the arms that are about as good, or may be.
 
     The advised arm is one of them if another one is `shown` in its place; the baseline is not if
     the small gain names it.
     """
-    is_told = shown == facts.scored.arm and is_baseline_as_good(facts)
-    left_out = {shown, facts.answer.results.baseline if is_told else shown}
-    equals = (facts.scored.arm, *facts.decision.as_good, *facts.decision.options_as_good)
-    return [facts.arms[each] for each in equals if each not in left_out]
+    is_told = shown == decided.advised.arm and is_baseline_as_good(decided)
+    left_out = {shown, decided.answer.results.baseline if is_told else shown}
+    equals = (decided.advised.arm, *decided.decision.as_good, *decided.decision.options_as_good)
+    return [decided.arms[each] for each in equals if each not in left_out]
 
 
-def shapes_led_by_others(facts: AdvisedAnswer) -> list[ShapeAdvice]:
+def shapes_led_by_others(decided: AdvisedAnswer) -> list[ShapeAdvice]:
     """Return the shapes at which the highest score is that of a clearly faster arm."""
     return [
         each
-        for each in facts.advice.advice_by_shape
-        if facts.decision.word != "OPEN" and each.speedup >= CLEARLY_FASTER * each.advised_speedup
+        for each in decided.advice.advice_by_shape
+        if decided.decision.word != "OPEN" and each.speedup >= CLEARLY_FASTER * each.advised_speedup
     ]

@@ -1,6 +1,6 @@
 """The answer of a run: what is printed as JSON, shown, compared and opened again.
 
-Its JSON is a public interface: `rubric/schema/run.schema.json` describes it.
+Its public JSON is an `AnswerDocument`, with the headline: see `rubric/schema/run.schema.json`.
 """
 
 from __future__ import annotations
@@ -244,21 +244,21 @@ class AdvisedAnswer(NamedTuple):
 
     answer: Answer
     advice: Recommendation
-    decision: Decision
-    scored: ScoredArm
-    measured: Measurement
+    advised: RankedArm
 
     @classmethod
     def of(cls, answer: Answer) -> AdvisedAnswer | None:
         """None without a recommendation."""
         advice, advised = answer.recommendation, answer.advised
-        if advice is None or advised is None:
-            return None
-        return cls(answer, advice, advice.decision, advised.scored, advised.measured)
+        return cls(answer, advice, advised) if advice and advised else None
+
+    @property
+    def decision(self) -> Decision:
+        return self.advice.decision
 
     @property
     def is_baseline(self) -> bool:
-        return self.scored.arm == self.answer.results.baseline
+        return self.advised.arm == self.answer.results.baseline
 
     @property
     def arms(self) -> dict[str, ScoredArm]:

@@ -9,7 +9,7 @@ from advisor.decide.rivals import find_faster_arm
 from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.accuracy import why_unchecked, worst_check
-from advisor.domain.answer import AdvisedAnswer, Answer
+from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import has_random_weights
@@ -38,11 +38,11 @@ DOUBTS: dict[Doubt, str] = {
 }
 
 
-def describe_start(facts: AdvisedAnswer) -> list[str]:
-    fastest, baseline = facts.measured.fastest_start, facts.answer.baseline
+def describe_start(decided: AdvisedAnswer) -> list[str]:
+    fastest, baseline = decided.advised.measured.fastest_start, decided.answer.baseline
     if fastest is None:
         return []
-    cold = next((each for each in facts.measured.starts if each.way == COLD), fastest)
+    cold = next((each for each in decided.advised.measured.starts if each.way == COLD), fastest)
     line = f"Start: {text.format_seconds(cold.seconds)} s cold"
     if fastest != cold:
         size, lines = fastest.shipped_bytes, fastest.lines
@@ -50,15 +50,15 @@ def describe_start(facts: AdvisedAnswer) -> list[str]:
         costs = f"{text.format_mebibytes(size, 2)} MiB, {costs}" if size else costs
         line += f", {text.format_seconds(fastest.seconds)} s with {fastest.title} ({costs})"
     eager = baseline.fastest_start if baseline else None
-    if eager is not None and baseline != facts.measured:
-        line += f"; {facts.answer.baseline_title} {text.format_seconds(eager.seconds)} s"
+    if eager is not None and baseline != decided.advised.measured:
+        line += f"; {decided.answer.baseline_title} {text.format_seconds(eager.seconds)} s"
     return [f"{line}."]
 
 
-def describe_variants(facts: AdvisedAnswer) -> list[str]:
+def describe_variants(answer: Answer) -> list[str]:
     return [
-        describe_variant(each, one.arm, facts.answer)
-        for one in facts.answer.results.measurements
+        describe_variant(each, one.arm, answer)
+        for one in answer.results.measurements
         for each in one.variants
         if each.is_gain
     ]
@@ -83,9 +83,9 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     return f"{code} {speed_is}{doubt}; {outputs}."
 
 
-def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
+def describe_adjustments(answer: Answer) -> list[str]:
     """Return what was done about what the model and the C library change in its process."""
-    baseline = facts.answer.baseline
+    baseline = answer.baseline
     adjusted = baseline.adjusted if baseline else {}
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
     lines = [f"For equal conditions: {told}."] if told else []
@@ -94,9 +94,9 @@ def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
     return lines
 
 
-def describe_reference(facts: AdvisedAnswer) -> list[str]:
+def describe_reference(answer: Answer) -> list[str]:
     """Return that eager PyTorch is its own reference, of which rounding is estimated only."""
-    checks = facts.answer.baseline.correctness if facts.answer.baseline else ()
+    checks = answer.baseline.correctness if answer.baseline else ()
     own = [each for each in checks if each.rmse == 0 and each.rmse_eager]
     if not own:
         return []
@@ -104,8 +104,8 @@ def describe_reference(facts: AdvisedAnswer) -> list[str]:
     return [f"Errors are differences from {itself}: no higher precision was possible."]
 
 
-def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
-    checks = facts.measured.correctness
+def describe_changed_states(advised: RankedArm) -> list[str]:
+    checks = advised.measured.correctness
     names = dict.fromkeys(name for each in checks for name in each.accuracy.changed_states)
     if not names:
         return []
@@ -114,65 +114,65 @@ def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
     return [f"{changed} Compiled and exported programs may leave that out, and be faster for it."]
 
 
-def describe_constraints(facts: AdvisedAnswer) -> list[str]:
+def describe_constraints(decided: AdvisedAnswer) -> list[str]:
     """Return which constraints the advised arm meets by a figure whose spread crosses the bound."""
     found = [
         f"{text.describe_spread(each, spread)}, and the limit {each.bound} lies within"
-        for each in facts.answer.question.constraints
-        if (spread := each.crossed_by(facts.measured))
+        for each in decided.answer.question.constraints
+        if (spread := each.crossed_by(decided.advised.measured))
     ]
     return [f"It may miss what is required: {'; '.join(found)}."] if found else []
 
 
-def describe_quantised(facts: AdvisedAnswer) -> list[str]:
-    if facts.scored.weight_format is None:
+def describe_quantised(decided: AdvisedAnswer) -> list[str]:
+    scored, measured = decided.advised
+    if scored.weight_format is None:
         return []
-    worst = worst_check(facts.measured.correctness)
-    is_close = worst is not None and worst.accuracy_class == "close"
-    error = f" ({_cost(worst)})" if worst is not None and is_close else ""
-    native = _alternative(facts, facts.advice.best_native)
+    worst = worst_check(measured.correctness)
+    error = f" ({_cost(worst)})" if worst and worst.accuracy_class == "close" else ""
+    native = _alternative(decided, decided.advice.best_native)
     instead = f" Best without: {native}." if native else ""
     random = (
         " What trained weights lose has to be measured with them: these are random."
-        if has_random_weights(facts.answer.question.model)
+        if has_random_weights(decided.answer.question.model)
         else ""
     )
-    return [f"Its weights are quantised to {facts.scored.weight_format}{error}.{instead}{random}"]
+    return [f"Its weights are quantised to {scored.weight_format}{error}.{instead}{random}"]
 
 
-def describe_precision(facts: AdvisedAnswer) -> list[str]:
+def describe_precision(decided: AdvisedAnswer) -> list[str]:
     """Leave out a faster arm: where it is named, its precision is, too."""
-    faster = find_faster_arm(facts)
+    faster = find_faster_arm(decided)
     lower = [
-        facts.answer.titles[arm]
-        for arm in find_lower_precision(facts.answer.results.measurements)
+        decided.answer.titles[arm]
+        for arm in find_lower_precision(decided.answer.results.measurements)
         # Quantised ones say how they are.
-        if facts.arms[arm].weight_format is None and (faster is None or arm != faster.scored.arm)
+        if decided.arms[arm].weight_format is None and (faster is None or arm != faster.scored.arm)
     ]
-    than = f"Probably in a lower precision than {facts.answer.question.dtype}"
+    than = f"Probably in a lower precision than {decided.answer.question.dtype}"
     lines = [f"{than}: {text.join_names(lower)}."] if lower else []
-    if facts.advice.can_try_tf32:
+    if decided.advice.can_try_tf32:
         lines.append(WITHOUT_TF32)
     return [" ".join(lines)] if lines else []
 
 
-def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:
-    if not arm or is_unfit(facts.answer.results):
-        return facts.answer.titles[arm] if arm else ""
-    return f"{facts.answer.titles[arm]} ({facts.arms[arm].speedup:.2f}x)"
+def _alternative(decided: AdvisedAnswer, arm: str | None) -> str:
+    if not arm or is_unfit(decided.answer.results):
+        return decided.answer.titles[arm] if arm else ""
+    return f"{decided.answer.titles[arm]} ({decided.arms[arm].speedup:.2f}x)"
 
 
-def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
-    worst = worst_check(facts.measured.correctness)
+def describe_accuracy(decided: AdvisedAnswer) -> list[str]:
+    worst = worst_check(decided.advised.measured.correctness)
     if worst is None or worst.accuracy_class == "exact":
         return []
-    exact = _alternative(facts, facts.advice.best_exact)
+    exact = _alternative(decided, decided.advice.best_exact)
     if worst.accuracy_class == "unchecked":
-        if facts.is_baseline:
+        if decided.is_baseline:
             return []  # the trust has the reason
         instead = f" Best with outputs that were all checked: {exact}." if exact else ""
         return [f"Not all of its outputs were checked: {why_unchecked(worst)}.{instead}"]
-    if facts.scored.weight_format is not None:
+    if decided.advised.scored.weight_format is not None:
         return []  # the line of the weights has the error
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
     reason = BEYOND_ROUNDING.get(worst.accuracy.fault, "")
@@ -194,8 +194,8 @@ def _cost(checked: Checked) -> str:
     return f"{size}{times}"
 
 
-def describe_goodput(facts: AdvisedAnswer) -> list[str]:
-    load, served = facts.answer.question.load, facts.answer.served.get(facts.scored.arm)
+def describe_goodput(decided: AdvisedAnswer) -> list[str]:
+    load, served = decided.answer.question.load, decided.answer.served.get(decided.advised.arm)
     if load is None or served is None or served.goodput is None:
         return []
     least = "at least " if served.stopped_early(load.share) else ""

@@ -19,7 +19,7 @@ from advisor.domain.answer import AdvisedAnswer, Answer, UnmeasuredArm
 from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError
 from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
-from advisor.domain.recommendation import ChosenFor
+from advisor.domain.recommendation import ChosenFor, Decision
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.report import further_lines, other_arms
 from advisor.report.formatting import name_some
@@ -75,46 +75,46 @@ NOTHING = 0.005
 
 
 def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
-    facts = AdvisedAnswer.of(answer)
+    decided = AdvisedAnswer.of(answer)
     parts: list[tuple[HeadlinePart, Iterable[str]]] = [("answer", [first_line(answer)])]
-    if facts is not None:
-        is_alone = _is_alone(facts)
+    if decided is not None:
+        is_alone = _is_alone(answer)
         parts += [
-            ("certainty", [_certainty(facts) if facts.decision.word else _why_alone(facts)]),
-            ("change", [_how_to_compare(facts) if is_alone else _change(answer)]),
-            ("start", further_lines.describe_start(facts)),
-            ("variant", further_lines.describe_variants(facts)),
-            ("requests", other_arms.describe_requests(facts)),
-            ("load", further_lines.describe_goodput(facts)),
-            ("constraint", further_lines.describe_constraints(facts)),
-            ("quantised", further_lines.describe_quantised(facts)),
-            ("accuracy", further_lines.describe_accuracy(facts)),
-            ("accuracy", further_lines.describe_precision(facts)),
-            ("accuracy", further_lines.describe_reference(facts)),
-            ("accuracy", further_lines.describe_adjustments(facts)),
-            ("accuracy", further_lines.describe_changed_states(facts)),
-            ("batch-sizes", other_arms.describe_batch_sizes(facts)),
+            ("certainty", [_certainty(decided) if decided.decision.word else _why_alone(decided)]),
+            ("change", [_how_to_compare(answer) if is_alone else _change(answer)]),
+            ("start", further_lines.describe_start(decided)),
+            ("variant", further_lines.describe_variants(answer)),
+            ("requests", other_arms.describe_requests(decided)),
+            ("load", further_lines.describe_goodput(decided)),
+            ("constraint", further_lines.describe_constraints(decided)),
+            ("quantised", further_lines.describe_quantised(decided)),
+            ("accuracy", further_lines.describe_accuracy(decided)),
+            ("accuracy", further_lines.describe_precision(decided)),
+            ("accuracy", further_lines.describe_reference(answer)),
+            ("accuracy", further_lines.describe_adjustments(answer)),
+            ("accuracy", further_lines.describe_changed_states(decided.advised)),
+            ("batch-sizes", other_arms.describe_batch_sizes(decided)),
         ]
     return tuple(HeadlineLine(part=part, text=line) for part, lines in parts for line in lines)
 
 
 def first_line(answer: Answer) -> str:
     """Return the instruction, or why there is none."""
-    facts, problem = AdvisedAnswer.of(answer), answer.problem
-    if facts is not None:
-        return _instruction(facts)
+    decided, problem = AdvisedAnswer.of(answer), answer.problem
+    if decided is not None:
+        return _instruction(decided)
     missing = "No answer" if problem and problem.name in UNDECIDED else "No recommendation"
     return f"{missing}: {problem.what if problem else 'nothing was decided'}"
 
 
-def _instruction(facts: AdvisedAnswer) -> str:
-    if _is_alone(facts):
-        only = f"only {facts.scored.title} has a result"
-        return f"Nothing was compared for {_subject(facts.answer)}: {only}."
-    meanwhile = " for now" if facts.decision.word == "OPEN" else ""
-    use = f"Use {facts.scored.title} for {_subject(facts.answer)}{meanwhile}"
-    gain = other_arms.describe_small_gain(facts)
-    return f"{use}{', or ' if is_baseline_as_good(facts) else '; ' if gain else ''}{gain}."
+def _instruction(decided: AdvisedAnswer) -> str:
+    if _is_alone(decided.answer):
+        only = f"only {decided.advised.scored.title} has a result"
+        return f"Nothing was compared for {_subject(decided.answer)}: {only}."
+    meanwhile = " for now" if decided.decision.word == "OPEN" else ""
+    use = f"Use {decided.advised.scored.title} for {_subject(decided.answer)}{meanwhile}"
+    gain = other_arms.describe_small_gain(decided)
+    return f"{use}{', or ' if is_baseline_as_good(decided) else '; ' if gain else ''}{gain}."
 
 
 def _subject(answer: Answer) -> str:
@@ -124,79 +124,79 @@ def _subject(answer: Answer) -> str:
     return f"{short_name(question.model)} on {answer.device_name or 'CPU'}{in_use}"
 
 
-def _is_alone(facts: AdvisedAnswer) -> bool:
-    return len(facts.answer.scores) == 1
+def _is_alone(answer: Answer) -> bool:
+    return len(answer.scores) == 1
 
 
-def _certainty(facts: AdvisedAnswer) -> str:
-    faster = find_faster_arm(facts)
+def _certainty(decided: AdvisedAnswer) -> str:
+    faster = find_faster_arm(decided)
     told = faster.scored.arm if faster else ""
-    as_good = other_arms.describe_equals(facts, facts.scored.arm, told)
-    compared = {each.workflow for each in facts.answer.scores}
-    is_asked = bool(facts.answer.question.workflows) and len(compared) > 1
+    as_good = other_arms.describe_equals(decided, decided.advised.arm, told)
+    compared = {each.workflow for each in decided.answer.scores}
+    is_asked = bool(decided.answer.question.workflows) and len(compared) > 1
     among = f" among the {len(compared)} workflows measured" if is_asked else ""
-    why = _why_not_clear(facts)
-    if facts.decision.word == "CLEAR" and arms_as_good(facts, facts.scored.arm):
+    why = _why_not_clear(decided)
+    if decided.decision.word == "CLEAR" and arms_as_good(decided, decided.advised.arm):
         why = ": nothing is better by much; an arm can be about as good all the same"
     sentences = [
-        f"{facts.decision.word}{among}{why}.",
-        _speed(facts),
-        _chosen_for(facts),
+        f"{decided.decision.word}{among}{why}.",
+        _speed(decided),
+        _chosen_for(decided),
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good else "",
-        _wrong_choice(facts),
-        other_arms.describe_faster(facts),
-        _not_reached(facts),
-        _settings_alone(facts),
+        _wrong_choice(decided.decision),
+        other_arms.describe_faster(decided),
+        _not_reached(decided),
+        _settings_alone(decided.answer),
     ]
     return " ".join(filter(None, sentences))
 
 
-def _not_reached(facts: AdvisedAnswer) -> str:
+def _not_reached(decided: AdvisedAnswer) -> str:
     """Name the workflows for which the time was too short, also those that could not lead."""
-    told = {ArmName.parse(arm).workflow for arm in facts.decision.outstanding}
-    told |= {each.workflow for each in facts.answer.scores}
+    told = {ArmName.parse(arm).workflow for arm in decided.decision.outstanding}
+    told |= {each.workflow for each in decided.answer.scores}
     titles = {
         each.workflow: each.title
-        for each in reversed(facts.answer.unmeasured)
+        for each in reversed(decided.answer.unmeasured)
         if each.skip_cause == "out-of-time" and each.workflow not in told
     }
     late = name_some([*titles.values()], MOST_FAILED) if titles else ""
     return late and f"Not measured for lack of time: {late}."
 
 
-def _settings_alone(facts: AdvisedAnswer) -> str:
+def _settings_alone(answer: Answer) -> str:
     """Return a sentence if all arms of an ONNX file use one workflow; PyTorch cannot run it."""
-    workflows = {each.workflow for each in facts.answer.scores}
-    if len(workflows) > 1 or not isinstance(facts.answer.question.model, OnnxModel):
+    workflows = {each.workflow for each in answer.scores}
+    if len(workflows) > 1 or not isinstance(answer.question.model, OnnxModel):
         return ""
     return "All arms run the file with one workflow: only its settings and its feeding differ."
 
 
-def _why_alone(facts: AdvisedAnswer) -> str:
+def _why_alone(decided: AdvisedAnswer) -> str:
     """Return why the advised arm is compared with nothing: what the other workflows failed at."""
-    if not _is_alone(facts):
+    if not _is_alone(decided.answer):
         only = "No other measured workflow is known to meet the constraints."
-        return " ".join(filter(None, [only, _speed(facts), _not_reached(facts)]))
+        return " ".join(filter(None, [only, _speed(decided), _not_reached(decided)]))
     failed = {
-        each.workflow: f"{facts.answer.titles.get(each.workflow, each.title)} ({each.status})"
-        for each in reversed(_planned_arms(facts))
+        each.workflow: f"{decided.answer.titles.get(each.workflow, each.title)} ({each.status})"
+        for each in reversed(_planned_arms(decided.answer))
     }
     if failed:
         return f"Without a result: {text.join_names([*failed.values()][:MOST_FAILED])}."
-    if facts.answer.question.workflows:
+    if decided.answer.question.workflows:
         return "No other workflow was asked for."
     return "No other workflow of the model can be measured here."
 
 
-def _planned_arms(facts: AdvisedAnswer) -> list[UnmeasuredArm]:
+def _planned_arms(answer: Answer) -> list[UnmeasuredArm]:
     """Return the arms that were planned and have no result, the default of each workflow first."""
-    planned = [each for each in facts.answer.unmeasured if each.option is not None]
+    planned = [each for each in answer.unmeasured if each.option is not None]
     return sorted(planned, key=lambda each: each.option != "default")
 
 
-def _how_to_compare(facts: AdvisedAnswer) -> str:
+def _how_to_compare(answer: Answer) -> str:
     """Return the next step of an arm without a result, after its reason, or another one."""
-    unmeasured, planned = facts.answer.unmeasured, _planned_arms(facts)
+    unmeasured, planned = answer.unmeasured, _planned_arms(answer)
     is_tried = any(each.workflow == PLAIN_COMPILE for each in planned)
     for each in planned:
         if each.fix:
@@ -204,28 +204,28 @@ def _how_to_compare(facts: AdvisedAnswer) -> str:
             return f"{each.title}: {text.shorten_text(each.reason)}. To compare it: {step}."
     missing = [each.fix for each in unmeasured if each.status == "not-installed" and each.fix]
     wider = "ask without --workflows, which compares it with all that this machine has"
-    steps = [*([wider] if facts.answer.question.workflows else []), *missing]
+    steps = [*([wider] if answer.question.workflows else []), *missing]
     return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
 
 
-def _why_not_clear(facts: AdvisedAnswer) -> str:
+def _why_not_clear(decided: AdvisedAnswer) -> str:
     """Return what is missing for `CLEAR`."""
-    found = facts.decision
+    found = decided.decision
     if found.word == "CLEAR":
         return ""
     reasons = []
     if not found.certain:
         certainty = other_arms.describe_certainty(found.certainty)
         reasons.append(f"best, or as good, with {certainty}")
-    if not found.fit and facts.is_baseline:
+    if not found.fit and decided.is_baseline:
         # The reason follows the speed of another arm.
-        reasons.append(_unfitness(facts))
+        reasons.append(_unfitness(decided.answer))
     if not found.replicated:
         reasons.append("an arm that may lead was timed in one process alone")
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
-        late = [each for each in facts.answer.unmeasured if each.arm in found.outstanding]
+        late = [each for each in decided.answer.unmeasured if each.arm in found.outstanding]
         names = name_some([each.title for each in late], MOST_OUTSTANDING)
         might = "might be better with these weights"
         fix = next((f" ({each.fix.partition(', or ')[0]})" for each in late if each.fix), "")
@@ -233,16 +233,16 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     return ": " + "; ".join(reasons) if reasons else ""
 
 
-def _unfitness(facts: AdvisedAnswer) -> str:
-    return " and ".join(find_unfitness(facts.answer.results))
+def _unfitness(answer: Answer) -> str:
+    return " and ".join(find_unfitness(answer.results))
 
 
-def _chosen_for(facts: AdvisedAnswer) -> str:
+def _chosen_for(decided: AdvisedAnswer) -> str:
     """Return why an arm is advised that has not the highest score."""
-    advised, own = CHOSEN_FOR.get(facts.decision.chosen_for), facts.scored
+    advised, own = CHOSEN_FOR.get(decided.decision.chosen_for), decided.advised.scored
     if advised is None:
         return ""
-    first = next((each for each in facts.answer.scores if not each.failures), facts.scored)
+    first = next((each for each in decided.answer.scores if not each.failures), own)
     highest, lower = text.format_apart(first.score, own.score)
     compared = f"{own.title} scores {lower}, {first.title} {highest}"
     if first.unproven:
@@ -250,10 +250,10 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
     return f"{compared}: of such close scores {advised} is advised."
 
 
-def _wrong_choice(facts: AdvisedAnswer) -> str:
-    lost, points = facts.decision.lost_speed, facts.decision.lost_score
-    is_slight = facts.decision.word == "CLEAR" or points < NOTHING
-    if facts.decision.outstanding or (is_slight if lost is None else lost < NOTHING):
+def _wrong_choice(decision: Decision) -> str:
+    lost, points = decision.lost_speed, decision.lost_score
+    is_slight = decision.word == "CLEAR" or points < NOTHING
+    if decision.outstanding or (is_slight if lost is None else lost < NOTHING):
         return ""
     size = f"{points:.2f} points of the score"
     if lost is not None:
@@ -261,22 +261,22 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
     return f"At these weights another arm may be better by up to {size}."
 
 
-def _speed(facts: AdvisedAnswer) -> str:
+def _speed(decided: AdvisedAnswer) -> str:
     """Return the speed-up, and where the advised arm is slower than the baseline."""
-    if facts.is_baseline:
+    if decided.is_baseline:
         return ""
-    baseline, unfit = facts.answer.baseline_title, is_unfit(facts.answer.results)
-    shown = text.write_speedup(facts.measured.speedup, unfit=unfit, interval=True, in_words=True)
-    measured = "the request rate of" if further_lines.describe_goodput(facts) else "as fast as"
+    baseline, unfit = decided.answer.baseline_title, is_unfit(decided.answer.results)
+    shown = text.write_speedup(decided.advised.speedup, unfit=unfit, interval=True, in_words=True)
+    measured = "the request rate of" if further_lines.describe_goodput(decided) else "as fast as"
     speed = f"{shown.capitalize()} {measured} {baseline}"
     if unfit:
-        return f"{speed}: {_unfitness(facts)}."
-    return f"{speed}{_by_shape(facts)}"
+        return f"{speed}: {_unfitness(decided.answer)}."
+    return f"{speed}{_by_shape(decided)}"
 
 
-def _by_shape(facts: AdvisedAnswer) -> str:
+def _by_shape(decided: AdvisedAnswer) -> str:
     """Return the extremes, where the mean over the shapes hides them, and where it is slower."""
-    mean, cells = facts.measured.speedup, facts.measured.cells
+    mean, cells = decided.advised.speedup, decided.advised.cells
     if len(cells) < 2:  # noqa: PLR2004 - nothing differs
         return "."
     slower = [cell for cell in cells if cell.speedup.value * (1 + EQUIVALENCE_MARGIN) < 1]
@@ -292,7 +292,7 @@ def _by_shape(facts: AdvisedAnswer) -> str:
     lines = [f": {shown}." if shown else "."]
     if slower:
         at = ", ".join(f"{cell.shape.description}: {cell.speedup.value:.2f}x" for cell in slower)
-        lines.append(f"Slower than {facts.answer.baseline_title} at {at}.")
+        lines.append(f"Slower than {decided.answer.baseline_title} at {at}.")
     return " ".join(lines)
 
 

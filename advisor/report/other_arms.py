@@ -50,61 +50,61 @@ def flip_lines(answer: Answer) -> list[str]:
     ]
 
 
-def describe_faster(facts: AdvisedAnswer) -> str:
+def describe_faster(decided: AdvisedAnswer) -> str:
     """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
-    faster, sentences = rivals.find_faster_arm(facts), []
+    answer, own = decided.answer, decided.advised.arm
+    faster, sentences = rivals.find_faster_arm(decided), []
     if faster is not None:
         scored, lines = faster.scored, faster.scored.adoption.lines_changed
         # The baseline needs no change, so the lines are a part of the price.
-        change = f" for {write_count(lines, 'line')} of code" if facts.is_baseline else ""
-        own = facts.scored.arm
-        is_as_good = scored in rivals.arms_as_good(facts, own)
-        figures = _figures(facts, scored, own) if is_as_good else describe_gain(facts, scored)
+        change = f" for {write_count(lines, 'line')} of code" if decided.is_baseline else ""
+        is_as_good = scored in rivals.arms_as_good(decided, own)
+        figures = _figures(decided, scored, own) if is_as_good else describe_gain(answer, scored)
         gain = f"({figures}){change}{_less_exact(faster)}"
         perhaps = "Perhaps faster" if faster.is_doubtful else "Faster"
-        sentences.append(f"{perhaps}: {scored.title} {gain}; {_why_not(facts, faster)}.")
-    others = (each for each in facts.answer.scores if each.workflow != facts.scored.workflow)
+        sentences.append(f"{perhaps}: {scored.title} {gain}; {_why_not(decided, faster)}.")
+    others = (each for each in answer.scores if each.workflow != decided.advised.workflow)
     best = next((each for each in others if not each.failures), None)
-    is_named = faster is not None or best is None or best.arm in facts.decision.as_good
-    if facts.is_baseline and best is not None and not is_named:
-        sentences.append(f"Next workflow by score: {best.title} ({describe_gain(facts, best)}).")
+    is_named = faster is not None or best is None or best.arm in decided.decision.as_good
+    if decided.is_baseline and best is not None and not is_named:
+        sentences.append(f"Next workflow by score: {best.title} ({describe_gain(answer, best)}).")
     return " ".join(sentences)
 
 
-def describe_gain(facts: AdvisedAnswer, scored: ScoredArm) -> str:
-    speedup = facts.answer.measurements[scored.arm].speedup
-    return write_speedup(speedup, unfit=is_unfit(facts.answer.results), in_words=True)
+def describe_gain(answer: Answer, scored: ScoredArm) -> str:
+    speedup = answer.measurements[scored.arm].speedup
+    return write_speedup(speedup, unfit=is_unfit(answer.results), in_words=True)
 
 
-def describe_equals(facts: AdvisedAnswer, shown: str, told: str = "") -> str:
+def describe_equals(decided: AdvisedAnswer, shown: str, told: str = "") -> str:
     """Name the arms that are about as good as a shown one, but for one that is told elsewhere."""
     named: dict[str, list[str]] = {}
-    for scored in rivals.arms_as_good(facts, shown):
-        how = "about as good" if rivals.is_mostly_as_good(facts, scored.arm) else "perhaps as good"
+    for scored in rivals.arms_as_good(decided, shown):
+        how = "about" if rivals.is_mostly_as_good(decided.decision, scored.arm) else "perhaps"
         if scored.arm != told:
-            figures = _figures(facts, scored, shown)
+            figures = _figures(decided, scored, shown)
             named.setdefault(how, []).append(f"{scored.title} ({figures})")
-    return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())
+    return "; ".join(f"{how} as good: {join_names(each, 'or')}" for how, each in named.items())
 
 
-def describe_small_gain(facts: AdvisedAnswer) -> str:
+def describe_small_gain(decided: AdvisedAnswer) -> str:
     """Return that the advised arm gains little, and whether the baseline is as good; else empty."""
-    if not facts.decision.gains_little:
+    if not decided.decision.gains_little:
         return ""
-    if not rivals.is_baseline_as_good(facts):
+    if not rivals.is_baseline_as_good(decided):
         return "it may gain nothing"
-    figures = _how_good(facts, facts.arms[facts.answer.results.baseline], facts.scored.arm)
-    return f"keep {facts.answer.baseline_title}, which is about as good ({figures})"
+    figures = _how_good(decided, decided.arms[decided.answer.results.baseline], decided.advised.arm)
+    return f"keep {decided.answer.baseline_title}, which is about as good ({figures})"
 
 
-def _figures(facts: AdvisedAnswer, scored: ScoredArm, shown: str) -> str:
-    return f"{describe_gain(facts, scored)}, {_how_good(facts, scored, shown)}"
+def _figures(decided: AdvisedAnswer, scored: ScoredArm, shown: str) -> str:
+    return f"{describe_gain(decided.answer, scored)}, {_how_good(decided, scored, shown)}"
 
 
-def _how_good(facts: AdvisedAnswer, scored: ScoredArm, shown: str) -> str:
+def _how_good(decided: AdvisedAnswer, scored: ScoredArm, shown: str) -> str:
     """Other arms of the advised workflow have no certainty of their own."""
-    share = facts.decision.contenders.get(scored.arm)
-    points = describe_points(facts.arms[shown], scored)
+    share = decided.decision.contenders.get(scored.arm)
+    points = describe_points(decided.arms[shown], scored)
     return points if share is None else f"{points}, {describe_certainty(share)}"
 
 
@@ -124,7 +124,7 @@ def _less_exact(faster: rivals.FasterArm) -> str:
     return f"{price} (error {error:.1e})" if math.isfinite(error) else price
 
 
-def _why_not(facts: AdvisedAnswer, faster: rivals.FasterArm) -> str:
+def _why_not(decided: AdvisedAnswer, faster: rivals.FasterArm) -> str:
     scored = faster.scored
     match faster.why_not:
         case "constraint":
@@ -134,61 +134,61 @@ def _why_not(facts: AdvisedAnswer, faster: rivals.FasterArm) -> str:
         case "as-good":
             return "it scores as well"
         case "score":
-            ours, theirs = grades_of(facts.scored), grades_of(scored)
+            ours, theirs = grades_of(decided.advised.scored), grades_of(scored)
             losses = [name.replace("_", " ") for name in ours if theirs[name] < ours[name]]
             loses = f"loses on {join_names(losses)}, and " if losses else ""
-            return f"it {loses}{_when_it_leads(facts, scored)}"
+            return f"it {loses}{_when_it_leads(decided, scored)}"
 
 
-def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
+def _when_it_leads(decided: AdvisedAnswer, faster: ScoredArm) -> str:
     """Return above which weight of performance an arm with a lower score is advised.
 
     Without one, that of another arm of its workflow, which may be as fast and lose less.
     """
-    if faster.score >= facts.scored.score:
-        return f"has {describe_points(facts.scored, faster)}"
+    if faster.score >= decided.advised.scored.score:
+        return f"has {describe_points(decided.advised.scored, faster)}"
     found = [
         (flip.to, weights)
-        for flip, weights in describe_flips(facts.answer)
+        for flip, weights in describe_flips(decided.answer)
         if (flip.criterion, flip.when) == ("performance", "more")
-        if facts.arms[flip.to].workflow == faster.workflow
+        if decided.arms[flip.to].workflow == faster.workflow
     ]
     if not found:
         return "is advised at no weight of performance"
     arm, weights = min(found, key=lambda each: each[0] != faster.arm)
-    instead = "" if arm == faster.arm else f"{facts.arms[arm].title} "
-    return f"{instead}{'is' if facts.decision.fit else 'may be'} advised if {weights}"
+    instead = "" if arm == faster.arm else f"{decided.arms[arm].title} "
+    return f"{instead}{'is' if decided.decision.fit else 'may be'} advised if {weights}"
 
 
-def describe_requests(facts: AdvisedAnswer) -> list[str]:
+def describe_requests(decided: AdvisedAnswer) -> list[str]:
     sizes: dict[str, list[str]] = {}
-    requests, titles = facts.answer.question.requests, facts.answer.titles
-    for shape, arm in facts.advice.first_to_serve.items():
-        if arm != facts.scored.arm:
+    requests, titles = decided.answer.question.requests, decided.answer.titles
+    for shape, arm in decided.advice.first_to_serve.items():
+        if arm != decided.advised.arm:
             sizes.setdefault(arm, []).append(shape)
     if not sizes:
         return []
-    shapes = {str(each): each for each in facts.answer.question.shapes}
+    shapes = {str(each): each for each in decided.answer.question.shapes}
     first = "; ".join(
-        f"{titles.get(arm, arm)} at {describe_shapes(facts.answer, [shapes[at] for at in found])}"
+        f"{titles.get(arm, arm)} at {describe_shapes(decided.answer, [shapes[at] for at in found])}"
         for arm, found in sizes.items()
     )
     return [f"First to serve {requests:,} requests, builds included: {first}."]
 
 
-def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
+def describe_batch_sizes(decided: AdvisedAnswer) -> list[str]:
     """Return where another arm is better, and which batch sizes the inputs and the file have."""
-    lines = [*_describe_batch(facts), *_describe_leads(facts)]
+    lines = [*_describe_batch(decided.answer), *_describe_leads(decided)]
     return [" ".join(lines)] if lines else []
 
 
-def _describe_batch(facts: AdvisedAnswer) -> list[str]:
-    inputs, model = facts.answer.results.inputs, facts.answer.question.model
+def _describe_batch(answer: Answer) -> list[str]:
+    inputs, model = answer.results.inputs, answer.question.model
     if inputs is not None and inputs.has_batch is False:
         # The figures carry the batch size 1, which must not be taken for one row.
         line = "The inputs have no common first dimension: batch size 1 stands for a call with"
         return [f"{line} {name_own_shapes(model)}, and a sample is such a call."]
-    sizes, rows = facts.answer.question.batch_sizes, inputs.example_rows if inputs else None
+    sizes, rows = answer.question.batch_sizes, inputs.example_rows if inputs else None
     if rows is not None and rows not in sizes:
         option = f"--batch-sizes {rows}"
         return [f"Batch size {rows}, that of the example inputs, was not measured ({option})."]
@@ -198,15 +198,15 @@ def _describe_batch(facts: AdvisedAnswer) -> list[str]:
     return []
 
 
-def _describe_leads(facts: AdvisedAnswer) -> list[str]:
+def _describe_leads(decided: AdvisedAnswer) -> list[str]:
     """Return at which shapes another arm is better; single figures of an unfit machine are none."""
     ahead: dict[str, list[ShapeAdvice]] = {}
-    for each in () if is_unfit(facts.answer.results) else rivals.shapes_led_by_others(facts):
+    for each in () if is_unfit(decided.answer.results) else rivals.shapes_led_by_others(decided):
         ahead.setdefault(each.arm, []).append(each)
     lines = []
     for arm, led in ahead.items():
-        at = describe_shapes(facts.answer, [each.shape for each in led])
+        at = describe_shapes(decided.answer, [each.shape for each in led])
         # The highest score is not always the highest speed, so both speed-ups are given.
         gains = [f"{each.speedup:.2f}x against {each.advised_speedup:.2f}x" for each in led]
-        lines.append(f"For {at} alone, {facts.answer.titles[arm]} leads ({join_names(gains)}).")
+        lines.append(f"For {at} alone, {decided.answer.titles[arm]} leads ({join_names(gains)}).")
     return lines

@@ -260,9 +260,9 @@ def describe_leader(
         (panels.printable(leader.arm, 60), "bold"),
         f"  {speed}",
     )
-    facts = AdvisedAnswer.of(answer)
-    equals = describe_equals(facts, leader.arm) if facts else ""
-    gain = describe_small_gain(facts) if facts and facts.scored.arm == leader.arm else ""
+    decided = AdvisedAnswer.of(answer)
+    equals = describe_equals(decided, leader.arm) if decided else ""
+    gain = describe_small_gain(decided) if decided and decided.advised.arm == leader.arm else ""
     disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
     told = [panels.printable(each, 300) for each in (gain, equals) if each]
     doubts = [*told, *disturbances[:1]]

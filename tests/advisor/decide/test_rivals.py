@@ -95,7 +95,8 @@ def test_each_arm_that_is_as_good_is_named_once() -> None:
         (little, "compiled", [other.arm]),
     ):
         assert [each.arm for each in rivals.arms_as_good(found, shown)] == names
-    assert [rivals.is_mostly_as_good(facts, each) for each in (other.arm, "no")] == [True, False]
+    decision = facts.decision
+    assert [rivals.is_mostly_as_good(decision, each) for each in (other.arm, "no")] == [True, False]
 
 
 def test_shapes_are_led_by_another_arm_where_it_is_clearly_faster() -> None:

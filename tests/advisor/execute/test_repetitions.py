@@ -192,7 +192,8 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> 
     assert builders.known(answer.recommendation).arm in tried
     assert leaders <= set(tried)
     assert set(map(tuple, tried.values())) == {(Shape(3),)}
-    assert built_answers.advised(answer).scored.ratings["input_flexibility"].evidence == "measured"
+    advised = builders.known(answer.advised).scored
+    assert advised.ratings["input_flexibility"].evidence == "measured"
 
 
 def test_first_builds_start_with_cold_caches(measured: Measured) -> None:
