@@ -13,11 +13,13 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from advisor.decide.intervals import Array
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Evidence, Rating, TierGap
 from advisor.domain.rubric import Criterion, GradeRule, Outside, Rubric
-from advisor.domain.workflow import Workflow
+from advisor.domain.workflow import CitedFact, Workflow
 
 FactValue = float | str | bool | int | None
 
@@ -221,17 +223,9 @@ def _measured_new_shapes(measurement: Measurement, declared: str) -> str | None:
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
-    declared = workflow.declared
-    return {
-        "own_environment": workflow.environment.kind != "shared",
-        "lines_changed": declared.lines_changed.value,
-        "export_step": declared.export_step.value,
-        "vendors": declared.vendors.value,
-        "artefact_scope": declared.artefact_scope.value,
-        "target_needs": declared.target_needs.value,
-        "new_shapes": declared.new_shapes.value,
-        "architectures": declared.architectures.value,
-    }
+    declared = msgspec.structs.asdict(workflow.declared).items()
+    cited = {name: each.value for name, each in declared if isinstance(each, CitedFact)}
+    return {"own_environment": workflow.environment.kind != "shared", **cited}
 
 
 def infer_new_shapes(arms: Iterable[tuple[Measurement, Workflow]]) -> dict[str, str]:

@@ -56,11 +56,8 @@ def list_unmeasured(
     excluded = (
         UnmeasuredArm(
             arm=each.workflow,
-            workflow=each.workflow,
             title=workflows[ArmName.parse(each.workflow).workflow].title_of(each.workflow),
-            status=each.status,
-            reason=each.reason,
-            fix=each.fix,
+            **msgspec.structs.asdict(each),
         )
         for each in state.plan.excluded
     )
