@@ -11,7 +11,7 @@ from builders import replace
 
 from advisor.decide.decision import decide_again
 from advisor.decide.recommend import recommend
-from advisor.decide.summary import summarise
+from advisor.decide.summary import collect_results
 from advisor.decide.unmeasured import list_unmeasured
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem, UnmeasuredArm
 from advisor.domain.measurement import (
@@ -106,7 +106,7 @@ def answer(**changes: Any) -> Answer:
         plan=builders.plan("compiled", "broken", excluded=[builders.excluded()]),
         finished=True,
     )
-    measured = summarise(
+    measured = collect_results(
         state,
         {Shape(1): builders.race_result(1, best="compiled", eliminated={builders.BASELINE: 4})},
         head.question,

@@ -152,7 +152,7 @@ RACES = {Shape(1): builders.race_result(1)}
 
 
 def summarise(state: RunState, races: dict[Shape, RaceResult]) -> Results:
-    return summary.summarise(state, races, builders.question(), builders.NOISE)
+    return summary.collect_results(state, races, builders.question(), builders.NOISE)
 
 
 def only_measurement(results: Results) -> Measurement:

@@ -47,7 +47,7 @@ from probes.shape import Shape
 TERA = 1e12
 
 
-def summarise_arm(
+def measurement_of(
     state: RunState,
     planned: Arm,
     log_speedups: LogSpeedups,

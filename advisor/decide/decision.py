@@ -9,7 +9,7 @@ from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
 from advisor.decide.rounds import can_go_on, find_failure, more_time
 from advisor.decide.serving import add_servers
-from advisor.decide.summary import summarise
+from advisor.decide.summary import collect_results
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities, check_constraints
@@ -42,7 +42,7 @@ def evaluate(
     `evidence` is where the figures come from, by default from the run. With `while_running` equal
     workers may differ so far; see `recommend`.
     """
-    results = summarise_run(header, state)
+    results = _results_of_run(header, state)
     question = header.question
     if not (state.starts or state.finished):  # starts come last
         others = tuple(each for each in question.constraints if each.criterion != START)
@@ -80,9 +80,9 @@ def evaluate(
     return msgspec.structs.replace(answer, problem=problem, question=header.question)
 
 
-def summarise_run(header: Header, state: RunState) -> Results:
+def _results_of_run(header: Header, state: RunState) -> Results:
     question, catalogue = header.question, header.catalogue
-    results = _summarise(header, state)
+    results = _results_of_arms(header, state)
     platforms = (performance_portability.platform_of(header, state, results), *state.platforms)
     portability = (
         performance_portability.compare_platforms(platforms, catalogue.workflows)
@@ -96,15 +96,15 @@ def summarise_run(header: Header, state: RunState) -> Results:
     return trained_loss.add_losses(results, state, question, catalogue.accuracy.losses)
 
 
-def _summarise(header: Header, state: RunState) -> Results:
+def _results_of_arms(header: Header, state: RunState) -> Results:
     """Return what its arms have measured, without servers, losses and other platforms."""
     question = header.question
     races = results_by_shape(state, question)
-    return summarise(state, races, question, header.catalogue.presets.noise)
+    return collect_results(state, races, question, header.catalogue.presets.noise)
 
 
 def load_platform(header: Header, state: RunState) -> Platform:
-    return performance_portability.platform_of(header, state, _summarise(header, state))
+    return performance_portability.platform_of(header, state, _results_of_arms(header, state))
 
 
 def decide_again(

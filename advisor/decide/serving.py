@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from advisor.decide.arms import summarise_arm
+from advisor.decide.arms import measurement_of
 from advisor.decide.goodput import Goodput, compare_processes, estimate_goodput
 from advisor.decide.intervals import HALF_INTERVAL
 from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
@@ -101,7 +101,7 @@ def _measurement(
     speedup = msgspec.structs.replace(ratio, process_error=process_error)
     if planned.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
-    summary = summarise_arm(state, planned, {}, None, question, speedup)
+    summary = measurement_of(state, planned, {}, None, question, speedup)
     memory = summary.memory_bytes
     if question.device == "cpu" and memory.peak is not None:
         memory = msgspec.structs.replace(memory, source=HOST_SOURCE)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.arms import count_visits, summarise_arm
+from advisor.decide.arms import count_visits, measurement_of
 from advisor.decide.diagnosis import device_peaks, read_inputs
 from advisor.decide.drift import fit_times_to_speedups
 from advisor.decide.fastest_calls import reconcile
@@ -37,7 +37,7 @@ from probes.outcome import Failure
 from probes.shape import Shape
 
 
-def summarise(
+def collect_results(
     state: RunState, races: Mapping[Shape, RaceResult], question: Question, noise: NoisePrior
 ) -> Results:
     """Summarise every valid arm; changes of less than `EQUIVALENCE_MARGIN` are ignored."""
@@ -87,7 +87,7 @@ def _measure_arms(
     )
     paired = [
         widen_by_variances(
-            summarise_arm(state, each, log_speedups[each.id], peaks, question),
+            measurement_of(state, each, log_speedups[each.id], peaks, question),
             variances.get(each.id, {}),
             baseline,
         )

@@ -187,7 +187,7 @@ def metrics_of(
         "compiled": builders.process(*visits, **own),
         REFERENCE: reference,
     }
-    results = summary.summarise(
+    results = summary.collect_results(
         builders.run_state(processes),
         {Shape(4): builders.race_result(4)},
         builders.question(dtype="bfloat16"),
