@@ -25,7 +25,7 @@ from advisor.decide.diagnosis import (
 )
 from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
 from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
-from advisor.decide.rounds import LogSpeedups, counted_visits, last_ready_process, visits_by_round
+from advisor.decide.rounds import LogSpeedups, counted_visits, visits_by_round
 from advisor.decide.undisturbed import summarise_undisturbed
 from advisor.domain.measurement import (
     CallDiagnosis,
@@ -148,7 +148,7 @@ def _summarise_cell(
         samples=sum(len(visit.seconds) for visit in visits),
     )
     streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
-    process, flops = last_ready_process(state, planned.id), flops_per_call(state, shape)
+    process, flops = state.last_ready_process(planned.id), flops_per_call(state, shape)
     built = raced.built.get(shape)
     return Cell(
         shape=shape,

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from advisor.decide.drift import typical_seconds
-from advisor.decide.rounds import counted_visits, is_valid
+from advisor.decide.rounds import counted_visits
 from advisor.domain.measurement import Bound, CallDiagnosis, Measurement
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Dtype
@@ -183,7 +183,7 @@ def device_peaks(state: RunState, dtype: Dtype) -> Peaks | None:
 def _exact_rates(state: RunState) -> Iterator[float]:
     """Yield the operations a second of the exact native arms, by arm and shape."""
     for planned in state.plan.arms:
-        if planned.weight_format is not None or not is_valid(state, planned.id):
+        if planned.weight_format is not None or not state.is_valid(planned.id):
             continue
         processes = state.processes[planned.id]
         checks = [each for process in processes for each in process.checked.items()]

@@ -15,7 +15,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from advisor.decide.rounds import is_valid
 from advisor.domain.measurement import Measurement
 from advisor.domain.model import without_directories
 from advisor.domain.question import Question
@@ -186,7 +185,7 @@ def refused_workflows(state: RunState) -> tuple[str, ...]:
     for planned in plan.arms:
         for process in state.processes.get(planned.id, ()):
             if process.outcome is not None:
-                completed = process.completed or is_valid(state, planned.id)
+                completed = process.completed or state.is_valid(planned.id)
                 has_completed.setdefault(planned.workflow, []).append(completed)
     failed = [workflow for workflow, completed in has_completed.items() if not any(completed)]
     return (*unsupported, *failed)

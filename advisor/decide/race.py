@@ -18,12 +18,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from advisor.decide.intervals import Estimate, paired_interval
-from advisor.decide.rounds import (
-    failed_arms,
-    log_median_seconds,
-    mean_log_speedups,
-    visits_by_round,
-)
+from advisor.decide.rounds import log_median_seconds, mean_log_speedups, visits_by_round
 from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RunState
@@ -195,7 +190,7 @@ def replay_race(state: RunState, shape: Shape, question: Question, index: int = 
         always=[plan.baseline.id, *(arm for arm in group.arms if arm == plan.duplicate)],
         most_rounds=question.budget.most_rounds,
     )
-    failed = failed_arms(state)
+    failed = state.failed_arms
     for number, visits in sorted(visits_by_round(state, shape).items()):
         if number not in rounds:
             continue

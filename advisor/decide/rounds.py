@@ -1,4 +1,4 @@
-"""What the events say about the arms: rounds, valid times, failures, order by speed."""
+"""What the events say about speed: rounds, order, and the errors and times that end a run early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from advisor.domain.errors import NotWritableError, UserError, error_of
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
-from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.run_state import RunState
 from advisor.domain.text import write_duration
 from probes.events import Visited
 from probes.outcome import Failure
@@ -49,49 +49,13 @@ def counted_visits(state: RunState, arm: str, shape: Shape) -> list[tuple[int, V
     ]
 
 
-def last_ready_process(state: RunState, arm: str) -> ProcessState | None:
-    return next(
-        (process for process in reversed(state.processes.get(arm, ())) if process.ready), None
-    )
-
-
-def is_valid(state: RunState, arm: str) -> bool:
-    """Return whether the arm was ready and no outcome invalidates its times.
-
-    These are outcomes of its own processes, and varying outputs of an arm with the same artefact.
-    """
-    return (
-        last_ready_process(state, arm) is not None
-        and not any(invalidates(process) for process in state.processes.get(arm, ()))
-        and state.varying_sibling(arm) is None
-    )
-
-
-def invalidates(process: ProcessState) -> bool:
-    """Return whether the outcome of a process invalidates the times of its arm.
-
-    A wrong output and an arm that is not engaged always do. Other failures do not when they happen
-    in a repetition or while new shapes are tried.
-    """
-    failure = process.failure
-    if failure is None:
-        return False
-    if failure.status in {"out-of-memory", "disk-full"} and not process.ready:
-        return False  # nothing was timed yet, and another process of the arm may have had more room
-    return failure.status in {"incorrect", "nondeterministic", "not-engaged"} or (
-        process.repeat == 0 and failure.phase != "new-shapes"
-    )
-
-
 def mean_log_speedups(state: RunState, shape: Shape) -> dict[str, float]:
     rounds = visits_by_round(state, shape)
     series = {
         each.id: paired_log_speedups(rounds, state.plan.baseline.id, each.id)
         for each in state.plan.distinct
     }
-    return {
-        arm: trimmed_mean(each) for arm, each in series.items() if each and is_valid(state, arm)
-    }
+    return {arm: trimmed_mean(each) for arm, each in series.items() if each and state.is_valid(arm)}
 
 
 def race_log_speedups(
@@ -126,25 +90,6 @@ def paired_log_speedups(
     )
 
 
-def failed_arms(state: RunState) -> set[str]:
-    """Return the arms that have ended, or share an artefact that varies, without valid times."""
-    return {
-        arm
-        for arm in state.processes
-        if (any(process.outcome for process in state.processes[arm]) and not is_valid(state, arm))
-        or state.varying_sibling(arm) is not None
-    }
-
-
-def raced_arms(state: RunState) -> set[str]:
-    return {arm for groups in state.groups.values() for group in groups for arm in group.arms}
-
-
-def controls(state: RunState) -> set[str]:
-    """Return the baseline and its duplicate, which every race group contains."""
-    return {state.plan.baseline.id, state.plan.duplicate} - {""}
-
-
 def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Shape) -> list[str]:
     """Return the valid arms: the best one of the race first, eliminated ones last."""
     race = races.get(shape)
@@ -155,26 +100,13 @@ def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Sha
     return [race.best, *sorted(others, key=lambda arm: (arm in race.eliminated, -speedups[arm]))]
 
 
-def arms_built_before(state: RunState) -> set[str]:
-    """Return the arms whose caches hold a finished build."""
-    return {
-        arm
-        for arm, processes in state.processes.items()
-        if any(process.ready for process in processes)
-    }
-
-
-def next_process_number(state: RunState, arm: str) -> int:
-    return len(state.processes.get(arm, ()))
-
-
 def find_failure(state: RunState) -> UserError | None:
     """Return the error of a reference or a baseline that failed before the races, if one did."""
     failure = state.last_process(REFERENCE).failure
-    if not has_reference(state) and failure is not None and failure.status != "skipped":
+    if not state.has_reference and failure is not None and failure.status != "skipped":
         return baseline_error(state, REFERENCE)
     baseline = state.plan.baseline.id
-    return baseline_error(state, baseline) if baseline in failed_arms(state) else None
+    return baseline_error(state, baseline) if baseline in state.failed_arms else None
 
 
 def can_go_on(state: RunState) -> bool:
@@ -184,11 +116,6 @@ def can_go_on(state: RunState) -> bool:
     """
     failure = find_failure(state)
     return failure is None or isinstance(failure, NotWritableError)
-
-
-def has_reference(state: RunState) -> bool:
-    """Return whether the inputs and the reference outputs are stored."""
-    return any(process.completed for process in state.processes.get(REFERENCE, ()))
 
 
 def baseline_error(state: RunState, arm: str) -> UserError:

@@ -16,7 +16,6 @@ from advisor.decide.intervals import TAIL, paired_interval, trimmed_mean
 from advisor.decide.process_variance import estimate_process_variances, widen_by_variances
 from advisor.decide.rounds import (
     LogSpeedups,
-    is_valid,
     paired_log_speedups,
     race_log_speedups,
     visits_by_round,
@@ -45,7 +44,7 @@ def collect_results(
     log_speedups = {
         each.id: _log_speedups(state, races, baseline, each.id)
         for each in plan.arms
-        if is_valid(state, each.id)
+        if state.is_valid(each.id)
     }
     of_duplicate = log_speedups.get(plan.duplicate, {})
     noise_floors = {shape: _noise_floor(of_duplicate.get(shape, ())) for shape in races}
@@ -101,7 +100,7 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
     """Yield the arms without a measurement whose last build was ended or left out for time."""
     for planned in state.plan.distinct:
         last = state.last_process(planned.id)
-        match None if is_valid(state, planned.id) else last.failure:
+        match None if state.is_valid(planned.id) else last.failure:
             case Failure("timed-out", "build", fix=fix) | Failure(
                 "skipped", "build", fix=fix, skip_cause="build-limit"
             ):

@@ -10,7 +10,7 @@ import msgspec
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Start, Variant
-from advisor.domain.plan import Plan
+from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Question
 from advisor.domain.results import Platform
 from advisor.domain.run_events import (
@@ -108,6 +108,22 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     def completed(self) -> bool:
         return self.outcome is not None and self.outcome.failure is None
 
+    @property
+    def invalidates_times(self) -> bool:
+        """Whether its outcome invalidates the times of its arm.
+
+        A wrong output and an arm that is not engaged always do. Other failures do not when they
+        happen in a repetition or while new shapes are tried.
+        """
+        failure = self.failure
+        if failure is None:
+            return False
+        if failure.status in {"out-of-memory", "disk-full"} and not self.ready:
+            return False  # nothing was timed, and another process of the arm may have more room
+        return failure.status in {"incorrect", "nondeterministic", "not-engaged"} or (
+            self.repeat == 0 and failure.phase != "new-shapes"
+        )
+
 
 class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Arms that race together at a shape.
@@ -155,6 +171,38 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         """By shape, the arms of the last group."""
         return {shape: groups[-1].arms for shape, groups in self.groups.items()}
 
+    @property
+    def controls(self) -> set[str]:
+        """The baseline and its duplicate, which every race group contains."""
+        return {self.plan.baseline.id, self.plan.duplicate} - {""}
+
+    @property
+    def raced_arms(self) -> set[str]:
+        return {arm for groups in self.groups.values() for group in groups for arm in group.arms}
+
+    @property
+    def arms_built_before(self) -> set[str]:
+        """The arms whose caches hold a finished build."""
+        return {arm for arm in self.processes if self.last_ready_process(arm)}
+
+    @property
+    def failed_arms(self) -> set[str]:
+        """The arms that have ended, or share an artefact that varies, without valid times."""
+        return {
+            arm
+            for arm, processes in self.processes.items()
+            if (any(each.outcome for each in processes) and not self.is_valid(arm))
+            or self.varying_sibling(arm) is not None
+        }
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the inputs and the reference outputs are stored."""
+        return any(each.completed for each in self.processes.get(REFERENCE, ()))
+
+    def next_process_number(self, arm: str) -> int:
+        return len(self.processes.get(arm, ()))
+
     def last_process(self, arm: str, repeat: int | None = None) -> ProcessState:
         """Return the arm's process that was started last, of all or of one repetition.
 
@@ -163,10 +211,25 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         found = [each for each in self.processes.get(arm, ()) if repeat in {None, each.repeat}]
         return found[-1] if found else ProcessState()
 
+    def last_ready_process(self, arm: str) -> ProcessState | None:
+        return next((each for each in reversed(self.processes.get(arm, ())) if each.ready), None)
+
     def raced_process(self, arm: str) -> ProcessState | None:
         """Return the last process of the arm's race that became ready; None without one."""
         raced = [each for each in self.processes.get(arm, ()) if each.ready and each.repeat == 0]
         return raced[-1] if raced else None
+
+    def is_valid(self, arm: str) -> bool:
+        """Return whether the arm was ready and no outcome invalidates its times.
+
+        These are outcomes of its own processes, and varying outputs of an arm with the same
+        artefact.
+        """
+        return (
+            self.last_ready_process(arm) is not None
+            and not any(each.invalidates_times for each in self.processes[arm])
+            and self.varying_sibling(arm) is None
+        )
 
     def varies(self, arm: str) -> bool:
         return any(each.failed_with("nondeterministic") for each in self.processes.get(arm, ()))

@@ -6,7 +6,7 @@ import collections
 import math
 from collections.abc import Iterable
 
-from advisor.decide.rounds import controls, is_valid, more_time
+from advisor.decide.rounds import more_time
 from advisor.domain.errors import OptionValueError
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -97,7 +97,7 @@ def _expected_seconds(state: RunState, planned: Arm) -> float | None:
     made = [
         (state.last_process(each.id).build_seconds, each.expected_build_seconds)
         for each in state.plan.arms
-        if each.workflow == planned.workflow and is_valid(state, each.id)
+        if each.workflow == planned.workflow and state.is_valid(each.id)
     ]
     slowness = max((seconds / expected for seconds, expected in made if expected), default=1.0)
     quickest = min((seconds for seconds, _ in made), default=0.0)
@@ -136,9 +136,9 @@ def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | N
     built = [
         next(process for process in state.processes[other.id] if process.ready)
         for other in state.plan.arms
-        if other.id != arm and is_valid(state, other.id)
+        if other.id != arm and state.is_valid(other.id)
     ]
-    if question.requests is None or not built or arm in controls(state):
+    if question.requests is None or not built or arm in state.controls:
         return None
     seconds = max(
         min(_seconds_to_serve(question.requests, process, shape) for process in built)

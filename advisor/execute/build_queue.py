@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from advisor.decide.rounds import arms_built_before, controls, next_process_number, raced_arms
 from advisor.decide.unmeasured import Potential, potential_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
@@ -58,7 +57,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     waiting = remaining.waiting_arms(state, question)
     out_of_memory = remaining.oom_beside_others(state)
 
-    raced = raced_arms(state)
+    raced = state.raced_arms
     known = {each.workflow for each in state.plan.arms if each.id in raced}
     first: dict[str, str] = {}
     for each in sorted(arms, key=_rank):
@@ -114,7 +113,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     promises as much, unless it can be built without a delay of others.
     """
     state = progress.state
-    if not skips_losing_arms(progress.question) or planned.id in controls(state):
+    if not skips_losing_arms(progress.question) or planned.id in state.controls:
         return False
     rivals = [each for each in ahead if may_save_builds(each, state)]
     if _promise(planned) <= 0:
@@ -130,7 +129,7 @@ def may_save_builds(rival: Arm, state: RunState) -> bool:
 
     An arm whose build takes far longer than expected may hang.
     """
-    return rival.id not in controls(state) and _promise(rival) > 0 and not is_overdue(rival, state)
+    return rival.id not in state.controls and _promise(rival) > 0 and not is_overdue(rival, state)
 
 
 def is_quick(planned: Arm) -> bool:
@@ -214,9 +213,9 @@ class BuildQueue:
             self.started.append(planned)
             return NextBuild(
                 planned,
-                None if is_running else next_process_number(state, planned.id),
+                None if is_running else state.next_process_number(planned.id),
                 limit,
-                keeps_caches=planned.id in arms_built_before(state),
+                keeps_caches=planned.id in state.arms_built_before,
                 expected_seconds_left=expected_seconds_left,
             )
         return None
@@ -230,7 +229,7 @@ class BuildQueue:
         return bool(arms)
 
     def _next_arm(self) -> Arm | None:
-        raced = raced_arms(self.progress.state)
+        raced = self.progress.state.raced_arms
         ahead = [each for each in self._begun() if each.id not in raced]
         return next(
             (one for one in self.waiting if not waits_for_race(one, ahead, self.progress)), None
@@ -279,7 +278,7 @@ class BuildQueue:
 
 def has_new_arm(progress: RunInProgress) -> bool:
     """Return whether an arm that has not raced is built."""
-    known = raced_arms(progress.state) | controls(progress.state)
+    known = progress.state.raced_arms | progress.state.controls
     return not known.issuperset(racing.built_arms(progress))
 
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from advisor.decide.rounds import (
-    arms_built_before,
-    baseline_error,
-    controls,
-    has_reference,
-    more_time,
-    next_process_number,
-)
+from advisor.decide.rounds import baseline_error, more_time
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
@@ -69,7 +62,7 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
         yield from _start_quick_reference(progress)
         if reference_first:
             yield from session.finish_reference()
-    if not has_reference(progress.state) and not session.is_running(REFERENCE):
+    if not progress.state.has_reference and not session.is_running(REFERENCE):
         raise baseline_error(progress.state, REFERENCE)
     if at_once == 1:
         yield from _build_in_turn(progress, [each for each in unbuilt if each in early])
@@ -96,7 +89,7 @@ def _arms_to_import(
     """Return the arms whose builds will begin first; with one build at a time, the early ones."""
     if progress.builds_at_once == 1:
         return early
-    most = max(progress.builds_at_once, len(controls(progress.state)))
+    most = max(progress.builds_at_once, len(progress.state.controls))
     later = order_builds(
         [each for each in arms if each not in early], progress.state, progress.question
     )
@@ -132,7 +125,7 @@ def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]
     awaited = None
     if progress.question.device != "cpu" and progress.builds_at_once > 1:
         awaited = {REFERENCE}
-    if not has_reference(progress.state):
+    if not progress.state.has_reference:
         yield from _start_reference(progress)
     yield from _start_arms(progress, arms, awaited)
     # The memory check must run while no worker has used the device.
@@ -170,7 +163,7 @@ def drop_unbuilt(
         if arm in builds.running or not progress.state.processes.get(arm):
             is_skipped = arm in progress.to_skip
             why = skipped_by_user("start") if is_skipped else failure
-            number = next_process_number(progress.state, arm)
+            number = progress.state.next_process_number(arm)
             yield from session.drop(arm, why, number)
     builds.forget_ended()
 
@@ -218,7 +211,7 @@ def _start_reference(progress: RunInProgress) -> Iterator[RunEvent]:
     share = REFERENCE_SHARE_ON_CPU if on_cpu else REFERENCE_SHARE
     yield from progress.session.start_reference(
         state.plan.baseline,
-        next_process_number(state, REFERENCE),
+        state.next_process_number(REFERENCE),
         math.inf if is_quick else share * progress.seconds,
         quick=is_quick,
     )
@@ -247,8 +240,8 @@ def _start_arms(
 ) -> Iterator[RunEvent]:
     session, state = progress.session, progress.state
     idle = [each for each in arms if not session.is_running(each.id)]
-    numbered = [(each, next_process_number(state, each.id)) for each in idle]
-    yield from session.start(numbered, built=arms_built_before(state), awaited=awaited)
+    numbered = [(each, state.next_process_number(each.id)) for each in idle]
+    yield from session.start(numbered, built=state.arms_built_before, awaited=awaited)
 
 
 def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]:
@@ -300,7 +293,7 @@ def _build_side_by_side(
     if _was_slow(progress.state):
         yield from _start_quick_reference(progress)
         yield from _build_until_due(progress, builds, queue, pause)
-    if not has_reference(progress.state) and not session.is_running(REFERENCE):
+    if not progress.state.has_reference and not session.is_running(REFERENCE):
         raise baseline_error(progress.state, REFERENCE)
     if not session.is_running(baseline.id):
         raise baseline_error(progress.state, baseline.id)
@@ -324,5 +317,5 @@ def _build_until_due(
         is_due = not any(failure.skip_cause == "user" for _, failure in queue.skipped)
         while queue.skipped:
             planned, failure = queue.skipped.pop(0)
-            number = next_process_number(progress.state, planned.id)
+            number = progress.state.next_process_number(planned.id)
             yield from session.drop(planned.id, failure, number)

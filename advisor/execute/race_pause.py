@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from advisor.decide.rounds import controls, failed_arms, raced_arms
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.execute.build_queue import is_overdue, may_outdo, missing_shapes, skips_losing_arms
 from advisor.execute.run_in_progress import RunInProgress
@@ -24,10 +23,10 @@ def builds_are_over(progress: RunInProgress) -> bool:
     """
     state = progress.state
     plan = state.plan
-    arms = {each.id for each in plan.arms if each.id not in controls(state)}
+    arms = {each.id for each in plan.arms if each.id not in state.controls}
     others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
-    rivals = others - failed_arms(state) or arms
-    if rivals & {*raced_arms(state), *_ready_arms(progress)}:
+    rivals = others - state.failed_arms or arms
+    if rivals & {*state.raced_arms, *_ready_arms(progress)}:
         late = (progress.races_end + progress.end) / 2
         return progress.clock() >= (late if _builds_end_by(late, progress) else progress.races_end)
     return progress.clock() >= progress.end + progress.seconds / 2
@@ -36,7 +35,7 @@ def builds_are_over(progress: RunInProgress) -> bool:
 def _ready_arms(progress: RunInProgress) -> list[str]:
     """Return the arms that are built and have not raced, the controls excepted."""
     session, state = progress.session, progress.state
-    known = raced_arms(state) | controls(state)
+    known = state.raced_arms | state.controls
     built = [each.id for each in state.plan.arms if session.is_built(each.id)]
     is_comparable = state.plan.baseline.id in built
     return [arm for arm in built if arm not in known and is_comparable]
@@ -118,7 +117,7 @@ class RacePause:
         if not skips_losing_arms(progress.question):
             return running
         rivals = [each for each in arms if each.id in ready]
-        needed = controls(progress.state)
+        needed = progress.state.controls
         return [
             each
             for each in running

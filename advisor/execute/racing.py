@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from advisor.decide.race import LOOKS, Race, replay_race
-from advisor.decide.rounds import failed_arms, log_median_seconds, raced_arms
+from advisor.decide.rounds import log_median_seconds
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.run_events import ConditionsRecorded, RaceClosed, RaceOpened, RunEvent
 from advisor.domain.run_state import RunState
@@ -125,7 +125,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
     question = progress.question
     counts = DiscardCounts(progress.header.catalogue.presets.guard)
     built = {*built_arms(progress)}
-    new = built - raced_arms(progress.state)
+    new = built - progress.state.raced_arms
     open_shapes = [
         shape
         for shape in question.shapes
@@ -155,7 +155,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
         ends = RaceEnds(now + max(end - now, 0.0) / (len(open_shapes) - index), last)
         race = replay_race(progress.state, shape, question)
         all_arms = {each.id for each in progress.state.plan.arms}
-        waiting = all_arms - failed_arms(progress.state) - {*planned}
+        waiting = all_arms - progress.state.failed_arms - {*planned}
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and progress.session.headroom.fits_another_worker()
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
@@ -185,7 +185,7 @@ def _share_of_measuring_time(progress: RunInProgress) -> float:
     last group gets all of it if every arm is still resident: the earlier races ended early then.
     """
     state, built = progress.state, {*built_arms(progress)}
-    raced, failed = raced_arms(state), failed_arms(state)
+    raced, failed = state.raced_arms, state.failed_arms
     unraced = {
         arm for shape in progress.question.shapes for arm in built - _arms_raced_at(state, shape)
     }

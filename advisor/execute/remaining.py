@@ -14,7 +14,6 @@ import msgspec
 from advisor.ask.planning import is_chosen, list_arms, unsupported_use
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.race import replay_race, results_by_shape
-from advisor.decide.rounds import controls, failed_arms, raced_arms
 from advisor.decide.unmeasured import possible_score
 from advisor.domain.errors import RunFileError
 from advisor.domain.plan import EAGER, REFERENCE, Arm, ArmName
@@ -43,7 +42,7 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
         for arm, processes in state.processes.items()
         if processes and processes[-1].failed_with("disk-full") and not processes[-1].ready
     }
-    failed = failed_arms(state) - lacked_disk_space
+    failed = state.failed_arms - lacked_disk_space
     if plan.baseline.id in failed:
         return []
     needed: set[str] = set()
@@ -71,14 +70,14 @@ def waiting_arms(state: RunState, question: Question) -> set[str]:
         return set()
     return (
         {each.id for each in state.plan.distinct}
-        - raced_arms(state)
-        - (failed_arms(state) - oom_beside_others(state))
+        - state.raced_arms
+        - (state.failed_arms - oom_beside_others(state))
     )
 
 
 def retained(state: RunState, question: Question) -> set[str]:
     """Return the arms that stay resident for the next group: the controls and the leaders."""
-    return {*controls(state), *leaders_to_keep(state, question)} - failed_arms(state)
+    return {*state.controls, *leaders_to_keep(state, question)} - state.failed_arms
 
 
 def leaders_to_keep(state: RunState, question: Question) -> list[str]:
@@ -99,7 +98,7 @@ def oom_beside_others(state: RunState) -> set[str]:
 
     Together with the controls and one leader they may still fit.
     """
-    always_resident = controls(state)
+    always_resident = state.controls
     return {
         arm
         for arm, processes in state.processes.items()

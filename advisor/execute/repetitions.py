@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 
 from advisor.decide.race import results_by_shape
-from advisor.decide.rounds import arms_by_speed, is_valid, next_process_number
+from advisor.decide.rounds import arms_by_speed
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
@@ -34,7 +34,7 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     Each shape contributes at least its two fastest arms. A budget can ask for all valid arms.
     """
     if question.budget.repeated == "all":
-        return tuple(each for each in state.plan.arms if is_valid(state, each.id))
+        return tuple(each for each in state.plan.arms if state.is_valid(each.id))
     races = results_by_shape(state, question)
     chosen = {state.plan.baseline.id}
     for shape, race in races.items():
@@ -144,7 +144,7 @@ def build_ahead(progress: RunInProgress) -> None:
         return
     arms = _next_arms(progress, 1)
     if len(arms) < progress.builds_at_once and session.headroom.fits_another_worker():
-        numbered = [(each, next_process_number(state, each.id)) for each in arms]
+        numbered = [(each, state.next_process_number(each.id)) for each in arms]
         cold = builds_to_repeat(progress.answer_of(state))
         fits = session.headroom.fits_another_worker(len(arms))
         session.add_standbys(numbered, {each.id for each in arms} - cold if fits else set())
@@ -195,7 +195,7 @@ def _repeat_in_groups(
         set(repeated) <= set(arms) for arms in raced
     )
     while waiting:
-        numbered = [(each, next_process_number(progress.state, each.id)) for each in starting]
+        numbered = [(each, progress.state.next_process_number(each.id)) for each in starting]
         built = [arm for arm in repeated if arm not in cold]
         yield from session.start(numbered, repeat=number, built=built)
         if fit_at_once:

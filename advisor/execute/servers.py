@@ -14,7 +14,7 @@ import msgspec
 
 from advisor.decide.goodput import GoodputSearch
 from advisor.decide.load_blocks import load_block
-from advisor.decide.rounds import baseline_error, has_reference, more_time, next_process_number
+from advisor.decide.rounds import baseline_error, more_time
 from advisor.decide.serving import (
     goodput_of_arm,
     has_failed_process,
@@ -67,7 +67,7 @@ def measure_servers(
             continue
         is_late = clock() >= end and planned.workflow != SERVING_BASELINE
         if is_late and any(load.goodput(each) is not None for each in arms):
-            number = next_process_number(recorder.state, planned.id)
+            number = recorder.state.next_process_number(planned.id)
             reason = f"not started: the {session.config.question.seconds:g} s of the run were over"
             fix = more_time(recorder.state, header.question)
             late = Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
@@ -88,12 +88,12 @@ def measure_servers(
 
 def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[RunEvent]:
     """Let the reference worker make checkpoint, prompts and texts, unless it has."""
-    if not has_reference(recorder.state):
-        number = next_process_number(recorder.state, REFERENCE)
+    if not recorder.state.has_reference:
+        number = recorder.state.next_process_number(REFERENCE)
         yield from session.start_reference(REFERENCE_ARM, number)
         yield from session.start([])
         yield from session.finish_reference()
-    if not has_reference(recorder.state):
+    if not recorder.state.has_reference:
         raise baseline_error(recorder.state, REFERENCE)
 
 
@@ -174,7 +174,7 @@ class ServerLoad:
 
     def measure_arm(self, planned: Arm, repeat: int) -> Iterator[RunEvent]:
         session = self._session
-        number = next_process_number(self._recorder.state, planned.id)
+        number = self._recorder.state.next_process_number(planned.id)
         built = {planned.id} if number else set()
         yield from session.start([(planned, number)], repeat=repeat, built=built)
         if session.is_running(planned.id):

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from advisor.decide.decision import evaluate
-from advisor.decide.rounds import controls
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.event_folding import fold
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
@@ -119,7 +118,7 @@ class RunSession:
 
     def why_not_skipped(self, arm: str) -> str:
         """Return why an arm cannot be skipped; empty if it can, also before its worker starts."""
-        if arm in controls(self.state):
+        if arm in self.state.controls:
             return f"{arm} cannot be skipped: the other arms are compared with it"
         return f"{arm} has ended" if self.state.last_process(arm).outcome is not None else ""
 

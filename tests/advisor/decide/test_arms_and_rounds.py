@@ -14,10 +14,7 @@ from recorded_runs import OPENED
 
 from advisor.decide.rounds import (
     baseline_error,
-    failed_arms,
     find_failure,
-    is_valid,
-    last_ready_process,
     log_median_seconds,
     more_time,
     visits_by_round,
@@ -28,8 +25,6 @@ from advisor.domain.run_state import ProcessState, RunState
 from probes.events import Built, Visited, Workload
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 from probes.shape import Shape
-
-HUNG = Outcome(Failure("timed-out", phase="measure", reason="it hung"))
 
 
 def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
@@ -44,37 +39,6 @@ def test_a_repeated_round_counts_with_its_second_visit() -> None:
     )
     rounds = visits_by_round(builders.run_state({BASELINE: [before, after]}), Shape(1))
     assert [rounds[number][BASELINE].seconds[0] for number in (1, 2)] == [1.0, 2.0]
-
-
-def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
-    first, second, third = (
-        builders.process(),
-        builders.process(phase="done"),
-        builders.process(ready=False),
-    )
-    state = builders.run_state({BASELINE: [first, second, third]})
-    assert last_ready_process(state, BASELINE) == second
-    assert last_ready_process(state, "unknown") is None
-
-
-@pytest.mark.parametrize(
-    ("ends", "repeat", "valid"),
-    [
-        ([None], 0, True),
-        ([Outcome()], 0, True),
-        ([None, Outcome()], 0, True),
-        ([WRONG], 0, False),
-        ([WRONG, Outcome()], 0, False),
-        ([Outcome(), HUNG], 0, False),
-        ([Outcome(), HUNG], 1, True),
-        ([Outcome(), WRONG], 1, False),
-    ],
-)
-def test_times_are_valid_unless_a_failure_invalidates_them(
-    ends: list[Outcome | None], repeat: int, valid: bool
-) -> None:
-    made = [builders.process(outcome=end, repeat=at and repeat) for at, end in enumerate(ends)]
-    assert is_valid(builders.run_state({"compiled": made}), "compiled") is valid
 
 
 def test_a_speedup_is_the_seconds_of_the_baseline_over_those_of_the_arm() -> None:
@@ -343,44 +307,6 @@ def test_servers_that_were_not_reached_take_as_long_as_those_that_were_measured(
     question, state = replace(FREE, task="serve", load=load()), half_reached()
     assert more_time(state, question).endswith("--budget 60s")
     assert more_time(replace(state, processes={}), question).endswith("--budget 3min")
-
-
-VARIES = Outcome(
-    Failure("nondeterministic", phase="done", reason="call 31 with the same input differs")
-)
-WRONG = Outcome(
-    Failure("incorrect", phase="correctness", reason="its inputs are bound to the wrong names")
-)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "artefacts", "sibling"),
-    [
-        (VARIES, ("session", "session"), "runtime/host"),
-        (VARIES, ("session", "other"), None),
-        (VARIES, ("", ""), None),
-        (WRONG, ("session", "session"), None),
-    ],
-)
-def test_arms_with_the_same_artefact_are_invalid(
-    outcome: Outcome, artefacts: tuple[str, str], sibling: str | None
-) -> None:
-    arms = [
-        builders.arm(f"runtime/{name}", workflow="runtime", option=name, artefact=artefact)
-        for name, artefact in zip(("host", "bound"), artefacts, strict=True)
-    ]
-    plan = builders.plan()
-    process = builders.process(*builders.visits([1.0, 1.0]))
-    failed = builders.replace(process, outcome=outcome)
-    state = builders.run_state(
-        {builders.BASELINE: process, "runtime/host": failed, "runtime/bound": process},
-        plan=builders.replace(plan, arms=(*plan.arms, *arms)),
-    )
-    assert state.varying_sibling("runtime/bound") == sibling
-    assert is_valid(state, "runtime/bound") == (sibling is None)
-    assert ("runtime/bound" in failed_arms(state)) == (sibling is not None)
-    assert not is_valid(state, "runtime/host")
-    assert is_valid(state, builders.BASELINE)
 
 
 RAISES = Outcome(

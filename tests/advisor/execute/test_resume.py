@@ -18,7 +18,6 @@ import sessions
 import workers
 
 from advisor.ask.context import Context
-from advisor.decide.rounds import failed_arms, has_reference
 from advisor.domain.errors import NotWritableError, UnknownRunError
 from advisor.domain.plan import EAGER, REFERENCE
 from advisor.domain.run_events import (
@@ -168,14 +167,6 @@ def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
     return {one for one, two in itertools.pairwise(rounds) if one != two}
 
 
-def test_the_reference_is_stored_when_its_worker_has_ended_without_a_failure() -> None:
-    too_long = Outcome(Failure("timed-out", phase="correctness", reason="it took too long"))
-    assert has_reference(builders.run_state({REFERENCE: builders.process(outcome=Outcome())}))
-    assert not has_reference(builders.run_state({REFERENCE: builders.process(outcome=too_long)}))
-    assert not has_reference(builders.run_state({REFERENCE: builders.process(outcome=None)}))
-    assert not has_reference(builders.run_state({}))
-
-
 def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,9 +273,9 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
     recorder.record(WorkerEnded(arm="big", process=0, outcome=Outcome(outcome)))
     state = recorder.state
     assert remaining.oom_beside_others(state) == ({"big"} if is_tried_again else set())
-    assert "big" in failed_arms(state)
+    assert "big" in state.failed_arms
     retried = {**state.processes, "big": (*state.processes["big"], built)}
-    assert "big" not in failed_arms(builders.replace(state, processes=retried))
+    assert "big" not in builders.replace(state, processes=retried).failed_arms
 
 
 REFUSED = Outcome(Failure("model-refused", phase="open", reason="it has no weights"))

@@ -1,0 +1,83 @@
+"""Tests of the queries of a run's state."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+from builders import BASELINE, replace
+from built_measurements import WRONG
+
+from advisor.domain.plan import REFERENCE
+from probes.outcome import Failure, Outcome
+
+HUNG = Outcome(Failure("timed-out", phase="measure", reason="it hung"))
+
+
+def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
+    processes = [builders.process(), builders.process(phase="done"), builders.process(ready=False)]
+    state = builders.run_state({BASELINE: processes})
+    assert state.last_ready_process(BASELINE) == processes[1]
+    assert state.last_ready_process("unknown") is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "repeat", "valid"),
+    [
+        ([None], 0, True),
+        ([Outcome()], 0, True),
+        ([None, Outcome()], 0, True),
+        ([WRONG], 0, False),
+        ([WRONG, Outcome()], 0, False),
+        ([Outcome(), HUNG], 0, False),
+        ([Outcome(), HUNG], 1, True),
+        ([Outcome(), WRONG], 1, False),
+    ],
+)
+def test_times_are_valid_unless_a_failure_invalidates_them(
+    ends: list[Outcome | None], repeat: int, valid: bool
+) -> None:
+    made = [builders.process(outcome=end, repeat=at and repeat) for at, end in enumerate(ends)]
+    assert builders.run_state({"compiled": made}).is_valid("compiled") is valid
+
+
+VARIES = Outcome(
+    Failure("nondeterministic", phase="done", reason="call 31 with the same input differs")
+)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "artefacts", "sibling"),
+    [
+        (VARIES, ("session", "session"), "runtime/host"),
+        (VARIES, ("session", "other"), None),
+        (VARIES, ("", ""), None),
+        (WRONG, ("session", "session"), None),
+    ],
+)
+def test_arms_with_the_same_artefact_are_invalid(
+    outcome: Outcome, artefacts: tuple[str, str], sibling: str | None
+) -> None:
+    arms = [
+        builders.arm(f"runtime/{name}", workflow="runtime", option=name, artefact=artefact)
+        for name, artefact in zip(("host", "bound"), artefacts, strict=True)
+    ]
+    plan = builders.plan()
+    process = builders.process(*builders.visits([1.0, 1.0]))
+    failed = replace(process, outcome=outcome)
+    state = builders.run_state(
+        {BASELINE: process, "runtime/host": failed, "runtime/bound": process},
+        plan=replace(plan, arms=(*plan.arms, *arms)),
+    )
+    assert state.varying_sibling("runtime/bound") == sibling
+    assert state.is_valid("runtime/bound") == (sibling is None)
+    assert ("runtime/bound" in state.failed_arms) == (sibling is not None)
+    assert not state.is_valid("runtime/host")
+    assert state.is_valid(BASELINE)
+
+
+def test_the_reference_is_stored_when_its_worker_has_ended_without_a_failure() -> None:
+    too_long = Outcome(Failure("timed-out", phase="correctness", reason="it took too long"))
+    assert builders.run_state({REFERENCE: builders.process(outcome=Outcome())}).has_reference
+    assert not builders.run_state({REFERENCE: builders.process(outcome=too_long)}).has_reference
+    assert not builders.run_state({REFERENCE: builders.process(outcome=None)}).has_reference
+    assert not builders.run_state({}).has_reference
