@@ -134,8 +134,8 @@ def is_late(failure: Failure) -> bool:
 def more_time(state: RunState, question: Question) -> str:
     """Return the next step for arms that a run did not reach: a budget that is expected to suffice.
 
-    It is the time of the run so far and the expected builds of these arms, where they are known.
-    Servers take as long as those that were measured.
+    It is the time of the run so far and the expected builds of these arms; one that is not known
+    counts as the median of those that are. Servers take as long as those that were measured.
     """
     arms, left = state.plan.distinct, []
     for planned in arms:
@@ -143,7 +143,8 @@ def more_time(state: RunState, question: Question) -> str:
         failures = [each.failure for each in processes if each.failure]
         if not any(each.ready for each in processes) and all(map(is_late, failures)):
             left.append(planned.expected_build_seconds)
-    known = [each.expected_build_seconds or 0.0 for each in arms]
+    expected = [each.expected_build_seconds for each in arms]
+    known = [each for each in expected if each is not None] or [0.0]
     builds = sum(statistics.median(known) if each is None else each for each in left)
     seconds = (state.at + builds) / question.budget.race_share
     if question.serves:

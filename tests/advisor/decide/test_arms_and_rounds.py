@@ -277,11 +277,11 @@ CRASHED = builders.process(
 FREE = builders.question(budget=replace(builders.question().budget, seconds={}, race_share=0.7))
 
 
-def half_reached(late_build_seconds: float | None = 30.0) -> RunState:
+def half_reached(others: float | None = 30.0) -> RunState:
     """Return the state, after 40 s, of a run that did not reach one of its arms."""
     plan = builders.plan("compiled", "late", "crashed")
     arms = tuple(
-        replace(each, expected_build_seconds=late_build_seconds if each.id == "late" else 30.0)
+        replace(each, expected_build_seconds=30.0 if each.id == "compiled" else others)
         for each in plan.arms
     )
     return builders.run_state(
