@@ -31,7 +31,7 @@ WITHOUT_TF32 = "TF32 was off, also in convolutions; p3-advisor improve tries it.
 #: States that a line names.
 MOST_STATES = 3
 #: What is said of a CPU whose C library kept freed memory, also for the baseline.
-MEMORY_KEPT = "All arms ran after bytearray(31 * 2**20), so that freed memory is reused."
+MEMORY_KEPT = "All arms, eager too, ran after bytearray(31 * 2**20): the line keeps freed memory."
 DOUBTS: dict[Doubt, str] = {
     "busy": "the machine was busy",
     "contradictory": "typical and fastest calls contradict each other",

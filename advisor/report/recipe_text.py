@@ -41,7 +41,7 @@ def render_server(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
     joins_requests = size > 1 and is_batched and found.coupled_rows is False
     body = server.compose_server(snippet, size, found.inputs, joins_requests=joins_requests)
     rows = "1 row" if joins_requests or size == 1 else f"{size} rows"
-    title = f"Serve {question.model.name} with {ranked.arm}, {question.dtype}."
+    title = f"Serve {question.model.name} with {ranked.arm}, {question.precision}."
     title = " ".join([title, *caveats(answer)])
     use = f"Up to {size} requests share a call" if joins_requests else "Each is a call of its own"
     return f'''\
@@ -64,7 +64,9 @@ def _render_command(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> st
         install = f"# uv pip install {shlex.join(found.requirements)}\n"
     words = server.user_words(found.serving_command or "", question.model.name)
     command = shlex.join(words)
-    title = f"{question.model.name} with {ranked.arm} on {answer.device_name}, {question.dtype}."
+    title = (
+        f"{question.model.name} with {ranked.arm} on {answer.device_name}, {question.precision}."
+    )
     served, load = answer.served.get(ranked.arm), question.load
     if served is not None and served.goodput is not None and load is not None:
         rate = format_interval(served.goodput, unit=" requests/s", decimals=None)

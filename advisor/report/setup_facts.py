@@ -127,7 +127,7 @@ def _question_facts(answer: Answer) -> list[tuple[str, str]]:
         limit = f"at most {question.seconds:g} s"
     inputs = "" if question.serves else describe_inputs(answer)
     return [
-        ("model", f"{question.model.name}, {question.task}, {question.dtype}{inputs}"),
+        ("model", f"{question.model.name}, {question.task}, {question.precision}{inputs}"),
         *input_facts(answer),
         *_served_load_facts(answer),
         ("batch sizes", _batch_sizes(answer)),

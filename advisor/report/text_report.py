@@ -245,7 +245,7 @@ def measured_at(answer: Answer) -> str:
     timed = f"{describe_shapes(answer, shapes)}{describe_inputs(answer)}"
     if question.load:
         timed = describe_mix(question.load)
-    examples = " (that of the examples)" if is_own else ""
+    examples = " (the batch size of the examples)" if is_own else ""
     return f"Measured in {question.precision} with {timed}{examples}, {answer.created[:10]}."
 
 

@@ -168,7 +168,7 @@ def test_a_flip_is_a_sentence(expect: Expect) -> None:
 @pytest.mark.parametrize(
     ("sizes", "rows", "says"),
     [
-        ((4,), 4, "batch size 4, 32 input tokens (that of the examples)"),
+        ((4,), 4, "batch size 4, 32 input tokens (the batch size of the examples)"),
         ((1,), 1, "batch size 1, 32 input tokens,"),
     ],
 )
@@ -400,6 +400,6 @@ def test_a_short_table_has_the_first_arm_of_the_ranking(monkeypatch: pytest.Monk
 def test_the_short_answer_says_that_eager_was_timed_with_freed_memory_kept(name: str) -> None:
     made = built_answers.with_measurement(decide_run(name), settings={FREED_MEMORY: "kept"})
     text = text_report.render_summary(made, 80)
-    is_told = "so that freed memory is reused" in " ".join(text.split())
+    is_told = "the line keeps freed memory" in " ".join(text.split())
     assert is_told == (made.recommendation is not None)
     assert text.count("\n") <= text_report.MOST_LINES
