@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from recorded_runs import OPENED
 
 from advisor.decide.rounds import (
+    arms_by_speed,
     baseline_error,
     find_failure,
     log_median_seconds,
@@ -260,6 +261,12 @@ def test_a_second_process_gives_the_warm_build_seconds() -> None:
     )
     build = only_measurement(summarise(state, RACES)).build_seconds
     assert (build.cold, build.warm) == (30.0, 2.0)
+
+
+def test_arms_by_speed_needs_a_race_of_the_batch_size() -> None:
+    state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4] * 4))})
+    assert arms_by_speed({}, state, Shape(1)) == []
+    assert arms_by_speed({Shape(1): builders.race_result(1)}, state, Shape(1)) == [BASELINE]
 
 
 #: Builds of 3 s for each batch size.

@@ -16,7 +16,6 @@ from simulation import SimulatedSession, new_recorder, progress_of
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.decide.rounds import arms_by_speed
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.plan import Plan
@@ -201,12 +200,6 @@ def test_first_builds_start_with_cold_caches(measured: Measured) -> None:
     first = [measured.state.processes[arm][0].caches for arm in arms]
     assert first
     assert all(caches and caches.bytes_before == 0 for caches in first)
-
-
-def test_arms_by_speed_needs_a_race_of_the_batch_size() -> None:
-    state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4] * 4))})
-    assert arms_by_speed({}, state, Shape(1)) == []
-    assert arms_by_speed({Shape(1): builders.race_result(1)}, state, Shape(1)) == [BASELINE]
 
 
 def test_a_repetition_that_has_not_started_is_not_complete() -> None:
