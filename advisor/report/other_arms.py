@@ -77,7 +77,7 @@ def describe_gain(answer: Answer, scored: ScoredArm) -> str:
 
 
 def describe_equals(decided: AdvisedAnswer, shown: str, told: str = "") -> str:
-    """Name the arms that are about as good as a shown one, but for one that is told elsewhere."""
+    """Name the arms that are about as good as a shown one, but for one that another line names."""
     named: dict[str, list[str]] = {}
     for scored in rivals.arms_as_good(decided, shown):
         how = "about" if rivals.is_mostly_as_good(decided.decision, scored.arm) else "perhaps"

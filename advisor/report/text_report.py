@@ -96,7 +96,7 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
     lines += short_reasons(answer)[: extent.reasons]
     advice = answer.recommendation
     if extent.has_next_step and advice is not None and len(answer.scores) > 1:
-        # The first step for arms that might be better is told beside the certainty.
+        # The first step for arms that might be better is part of the certainty line.
         steps = next_steps(answer)[1 if advice.decision.outstanding else 0 :]
         lines += [f"Next: {step.rstrip('.')}." for step in steps[:1]]
     blocks = [

@@ -267,7 +267,7 @@ def test_a_pause_after_a_section_is_not_measured(
 
 
 class HeldMemory(DeviceMemoryMonitor):
-    """A GPU that counts a share of what workers are told to hold."""
+    """A GPU that counts a share of what workers have to hold."""
 
     held_bytes = 0.0
 
