@@ -363,3 +363,12 @@ def test_an_arm_without_it_is_not_installed_and_the_others_are_measured(machine:
 def test_the_environment_is_not_missed_where_no_arm_needs_it() -> None:
     assert plan(WRITTEN).excluded == ()
     assert plan(WRITTEN, machine=builders.machine(), quantised=("int4",)).excluded == ()
+
+
+@pytest.mark.parametrize(("workflow", "builds_alone"), [("sglang", True), ("vllm", False)])
+def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
+    workflow: str, builds_alone: bool
+) -> None:
+    engine = builders.shipped_catalogue().by_id[workflow]
+    arms = list_arms(engine, "cuda")
+    assert {each.builds_alone for each in arms} == {builds_alone}

@@ -365,3 +365,12 @@ def test_rounds_of_the_baseline_alone_do_not_count() -> None:
 @pytest.mark.parametrize(("processes", "size"), [(5, 1), (6, 4)], ids=["few", "without visits"])
 def test_few_processes_do_not_show_the_error(processes: int, size: int) -> None:
     assert summarise_undisturbed(run_of(processes), BASELINE, "compiled", Shape(size)) is None
+
+
+def test_equal_speeds_of_a_busy_machine_are_no_loss() -> None:
+    calls = [((own,), (0.095,)) for own in (0.8,) * 9 + (0.1, 0.1)]
+    for busy, doubt in ((True, "busy"), (False, "contradictory")):
+        speedup, why = fastest_calls.compare_in_turns(calls, 0.2, busy=busy)
+        assert why == doubt
+        assert builders.known(speedup.low) < 0.13
+        assert builders.known(speedup.high) > 1.0

@@ -13,17 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import RunOptions
 from advisor.decide import performance_portability, scoring
 from advisor.decide.decision import evaluate, load_platform
 from advisor.domain.errors import PlatformError
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Platform
-from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Integration, Workflow
-from advisor.execute import drafts
-from advisor.execute.drafts import create, propose
 from advisor.report import text_report
 from advisor.report.answer_files import decide
 
@@ -153,21 +149,6 @@ def test_it_is_measured_and_names_the_platforms_where_two_were_tried_and_declare
     expect(f"portability-{said}", rating.why)
 
 
-OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
-
-
-def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(context: Context) -> None:
-    gpu_run = recorded_runs.make_gpu_run(context.store)
-    recorded_runs.make_gpu_run(context.store, "20261030-000000-0000")
-    recorded_runs.make_gpu_run(context.store, "20261031-000000-0000", batch_sizes=(2,))
-    header = builders.header(run_id="20261121-000000-0000", catalogue=gpu_run.header().catalogue)
-    (found,) = drafts.find_platforms(context.store, header)
-    assert found.platform.name == recorded_runs.GPU_NAME
-    assert found.platform.run == gpu_run.directory.name
-    assert found.platform.efficiencies["exported"].application_efficiency == 1
-    assert found.platform.refused == ("broken",)
-
-
 def test_stored_platforms_and_named_runs_give_the_same_portability(context: Context) -> None:
     gpu_run = recorded_runs.make_gpu_run(context.store)
     catalogue = gpu_run.header().catalogue
@@ -187,32 +168,6 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
     text = text_report.render(named)
     assert "[1] Fancy CPU" in text
     assert f"[2] {recorded_runs.GPU_NAME}" in text
-
-
-def test_platforms_are_stored_with_a_new_run(context: Context) -> None:
-    draft = propose(OPTIONS, context)
-    recorded_runs.make_gpu_run(
-        context.store, model=draft.question.model, input_tokens=draft.question.input_tokens
-    )
-    run = create(draft, context)
-    assert [
-        event.run_event.platform.name
-        for event in run.events()
-        if isinstance(event.run_event, OtherPlatformFound)
-    ] == [recorded_runs.GPU_NAME]
-
-
-def test_an_error_before_the_run_is_stored_leaves_no_run(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise OSError
-
-    draft = propose(OPTIONS, context)
-    monkeypatch.setattr(drafts, "find_platforms", fail)
-    with pytest.raises(OSError):  # noqa: PT011 - any will do
-        create(draft, context)
-    assert context.store.is_empty()
 
 
 def test_platforms_must_be_different_devices_with_the_same_work(context: Context) -> None:

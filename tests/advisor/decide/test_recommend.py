@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import random
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -20,10 +21,16 @@ from drawn import weights
 from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded_runs import SECONDS, make_header, make_run
 
 from advisor.decide import scoring
 from advisor.decide.costs import break_even, find_break_even, first_to_serve, price
-from advisor.decide.recommend import agrees_with, choose_guideline
+from advisor.decide.recommend import (
+    agrees_with,
+    choose_guideline,
+    further_budget,
+    undecided_workflows,
+)
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.errors import MachineUnfitError
@@ -40,6 +47,8 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm, StoppedBuild
 from advisor.domain.workflow import Environment
+from advisor.report.answer_files import decide
+from advisor.store.store import Store
 
 
 def advise(
@@ -389,3 +398,42 @@ def test_one_command_creates_all_missing_environments() -> None:
     advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
     (step,) = advice.next_steps
     assert step.partition("p3-advisor ")[2].split() == ["env", "create", "shared-by-two", "third"]
+
+
+def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
+    made = built_answers.with_question(built_answers.answer(), workflows=("vllm", "openvino"))
+    question, contenders = made.question, {"openvino": 0.6, "iree": 0.5}
+    undecided, clear = (
+        built_answers.with_decision(made, word=word, contenders=contenders).recommendation
+        for word in ("OPEN", "CLEAR")
+    )
+    assert undecided_workflows(undecided, question) == ("openvino", "iree")
+    assert undecided_workflows(clear, question) == question.workflows
+    assert undecided_workflows(None, question) == question.workflows
+
+
+@pytest.mark.parametrize(
+    ("spent", "following"),
+    [("quick", "thorough"), ("standard", "thorough"), ("thorough", "thorough")],
+)
+def test_a_further_run_has_the_budget_that_the_headline_names(
+    spent: str, following: str, tmp_path: pathlib.Path
+) -> None:
+    """The duplicate is slower than the baseline, so the two leaders are not told apart."""
+    made, presets = make_header(generates=False), builders.shipped_catalogue().presets
+    run = make_run(
+        Store(tmp_path),
+        finished=True,
+        seconds_of={**SECONDS, "exported": 0.0037, builders.DUPLICATE: 0.0125},
+        catalogue=replace(made.catalogue, presets=presets),
+        question=replace(
+            made.question, priorities=builders.priorities(90, 5, 5), budget=presets.budgets[spent]
+        ),
+    )
+    answer = decide(run)
+    certainty = built_answers.advised(answer).decision
+    assert (certainty.word, bool(certainty.needed_repetitions)) == ("OPEN", True)
+    line = " ".join(built_answers.advised(answer).advice.next_steps)
+    named = {name for name in presets.budgets if f"--budget {name}" in line}
+    assert named == {following} - {spent}
+    assert further_budget(answer, run.header().catalogue).name == following

@@ -9,11 +9,12 @@ from typing import Any
 import builders
 import built_measurements
 import pytest
-from builders import BASELINE, replace
+from builders import BASELINE, DUPLICATE, replace
 from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor.decide import drift
 from advisor.decide.drift import correct_drift, fit_times_to_speedups, typical_seconds
+from advisor.decide.race import results_by_shape
 from advisor.domain.measurement import CallSeconds, Interval, Measurement
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
@@ -412,3 +413,15 @@ def test_a_stalled_call_is_long_and_far_above_the_typical_time(
     seconds: list[float], typical: float, stalls: int
 ) -> None:
     assert drift.count_stalls(seconds, typical) == stalls
+
+
+def test_a_change_of_speed_during_the_race_is_a_figure_of_its_cell() -> None:
+    seconds = {BASELINE: [0.4] * 13, DUPLICATE: [0.4] * 13, "compiled": [0.2] * 6 + [0.25] * 7}
+    state = builders.run_state(
+        {arm: builders.process(*builders.visits(each)) for arm, each in seconds.items()},
+        last_groups={1: tuple(seconds)},
+    )
+    races = results_by_shape(state, builders.question())
+    results = summarise(state, races)
+    shifts = {entry.arm: [cell.shift for cell in entry.cells] for entry in results.measurements}
+    assert shifts == {BASELINE: [0.0], "compiled": [pytest.approx(0.25)]}

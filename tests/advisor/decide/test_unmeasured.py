@@ -16,7 +16,14 @@ from golden_files import Expect
 from advisor.ask import catalogue_files
 from advisor.decide import scoring
 from advisor.decide.decision import decide_again
-from advisor.decide.unmeasured import list_unmeasured, machine_unfit, nothing_viable, status_of
+from advisor.decide.unmeasured import (
+    arms_to_retry,
+    list_unmeasured,
+    machine_unfit,
+    nothing_viable,
+    potential_of,
+    status_of,
+)
 from advisor.domain.answer import Answer, RankedArm, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
 from advisor.domain.constraints import Constraint
@@ -28,7 +35,9 @@ from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
+from advisor.report.answer_files import decide
 from advisor.report.answer_lines import how_to_remeasure
+from advisor.store.runs import Run
 from probes.outcome import OTHER_WORKFLOWS, Failure, Outcome, SkipCause
 
 CRASH = Failure("crashed", phase="build", reason="r")
@@ -398,3 +407,19 @@ def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expec
     undecided = machine_unfit(noisy, None, unknown, unknown).what
     texts = [further.what, further.next_step, last.next_step, told, undecided]
     expect("machine-unfit", texts)
+
+
+def test_the_gain_over_the_sibling_limits_an_arm() -> None:
+    left = unmeasured("compiled/slow", "excluded", "slow")
+    found = builders.known(potential_of(left, answer(left), HEAD.catalogue))
+    assert (found.sibling, found.gain) == ("compiled", SiblingGain(largest=0.9, runs=5))
+    margin = HEAD.catalogue.presets.builds.gain_margin
+    assert found.speedup == pytest.approx(2.0 * 0.9 * margin)
+
+
+def test_the_failed_arms_are_retried_by_their_names_in_the_option(made_run: Run) -> None:
+    made, unreached = decide(made_run), unmeasured("unreached", "excluded", "default")
+    others = (unreached, builders.unmeasured("absent"))
+    assert arms_to_retry(replace(made, unmeasured=(*made.unmeasured, *others))) == (
+        "broken/default",
+    )

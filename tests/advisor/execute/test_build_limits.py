@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import builders
@@ -16,11 +15,10 @@ from simulation import SimulatedSession, progress_of
 from advisor.ask.context import Context
 from advisor.ask.resolve import choose_budget
 from advisor.domain.errors import OptionValueError
-from advisor.domain.plan import REFERENCE, Arm, Plan
+from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
-from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import RunState
-from advisor.execute import build_limits, building, remaining
+from advisor.execute import build_limits
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from advisor.report.answer_files import decide
@@ -204,42 +202,3 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
         question = builders.question(budget=choose_budget(named, catalogue))
         head = replace(head, question=question)
     build_limits.refuse_short_budget(arms, head)
-
-
-class ReachedError(Exception):
-    """The model is open, and the builds would begin."""
-
-
-@pytest.mark.parametrize(("device", "expected"), [("cpu", [None]), ("cuda", [{REFERENCE}])])
-def test_builds_on_a_gpu_wait_for_the_import_of_the_reference_alone(
-    device: str, expected: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arms = (builders.arm(BASELINE), builders.arm("slow-import"))
-    starts: list[Collection[str] | None] = []
-
-    def start(*_: object, awaited: Any, **__: object) -> Iterator[RunEvent]:
-        starts.append(awaited)
-        yield from ()
-
-    session = types.SimpleNamespace(
-        start=start,
-        is_running=lambda arm: arm == REFERENCE,
-        has_started=lambda _: True,
-        check_memory=lambda: (),
-        send_and_wait=lambda *_: (),
-        create_models=lambda: (),
-        start_reference=lambda *_, **__: (),
-        machine=types.SimpleNamespace(clock=lambda: 0.0),
-    )
-    state = builders.run_state({}, plan=Plan(arms=arms, excluded=()), groups={})
-    progress = progress_of(session, state, builders.question(device=device), builds_at_once=2)
-    monkeypatch.setattr(remaining, "needed_arms", lambda *_: arms)
-    monkeypatch.setattr(building, "without_waiting", lambda chosen, _: chosen)
-
-    def reach(_: object) -> None:
-        raise ReachedError
-
-    monkeypatch.setattr(remaining, "arms_to_add", reach)
-    with pytest.raises(ReachedError):
-        list(building.build_group(progress, types.SimpleNamespace(running=[])))  # type: ignore[arg-type]
-    assert starts == expected

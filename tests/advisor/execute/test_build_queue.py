@@ -14,15 +14,12 @@ from built_answers import with_decision, with_question, with_results
 from kept.runs import NAMES, decide_run, read_run
 
 from advisor.ask import catalogue_files
-from advisor.ask.planning import list_arms
 from advisor.decide.decision import decide_again
-from advisor.decide.unmeasured import potential_of
 from advisor.domain.answer import Answer
-from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
-from advisor.domain.run_state import Header, ProcessState
-from advisor.execute import build_limits, build_queue, building, remaining
+from advisor.domain.run_state import ProcessState
+from advisor.execute import build_limits, build_queue, remaining
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
 from advisor.probing.worker_process import BuildLimit
 from probes.shape import Shape
@@ -340,89 +337,7 @@ def test_no_arm_is_left_out_while_the_decision_is_open() -> None:
     assert left_out(with_decision(answer, word="OPEN")) == set()
 
 
-def test_the_gain_over_the_sibling_limits_an_arm() -> None:
-    answer = without(read_run("h200-minilm-float32"), "pytorch-eager/cuda-graph")
-    known = KNOWN.for_question(answer.question)
-    (waiting,) = (each for each in answer.unmeasured if each.status == "excluded" and each.option)
-    found = builders.known(potential_of(waiting, answer, known))
-    assert found.sibling == "pytorch-eager"
-    assert found.gain == known.earlier_runs["cuda"][waiting.arm].gains["pytorch-eager"]
-    assert found.speedup == pytest.approx(1.1 * found.gain.largest)
-
-
 def test_arms_that_are_not_known_to_gain_wait_for_none_that_are_not() -> None:
     arms = [expecting("one", None), expecting("other", 10.0, possible_gain=-0.1)]
     queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=SKIPPING)
     assert [chosen(queue, 0) for _ in arms] == ["one", "other"]
-
-
-def test_the_first_race_waits_for_no_arm_that_waits_for_it() -> None:
-    """A quick build of a workflow is not early where a slower one promises more."""
-    arms = [
-        BASELINE_ARM,
-        DUPLICATE,
-        expecting("compile/dynamic", 13.0, possible_gain=0.4, workflow="compile"),
-        expecting("compile/graphs", 25.0, possible_gain=1.4, workflow="compile"),
-        expecting("graph", 1.0, possible_gain=0.9),
-    ]
-    progress = queue_of(arms[2:], 4, budget=SKIPPING).progress
-    progress = replace(progress, header=replace(shipped_header(), question=progress.question))
-    found = building._arms_that_race_first(progress, arms)
-    assert [each.id for each in found] == [BASELINE, DUPLICATE.id, "graph"]
-
-
-EARLY_SECONDS = 15.0
-BASELINE_ARM = builders.arm("pytorch-eager")
-
-
-def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
-    every = [BASELINE_ARM, DUPLICATE, *arms]
-    return [each.id for each in building.early_arms(every, EARLY_SECONDS, BASELINE_ARM, at_once)]
-
-
-def shipped_header() -> Header:
-    return builders.header(catalogue=builders.shipped_catalogue())
-
-
-def test_cheap_arms_come_first_with_the_controls() -> None:
-    found = early_names(expecting("slow", 40.0), expecting("cheap", 5.0), expecting("new", None))
-    assert found == [BASELINE_ARM.id, DUPLICATE.id, "cheap"]
-
-
-def test_all_arms_come_at_once_without_a_cheap_one() -> None:
-    arms = [expecting("slow", 40.0), expecting("new", None)]
-    assert early_names(*arms) == [BASELINE_ARM.id, DUPLICATE.id, "slow", "new"]
-
-
-@pytest.mark.parametrize(
-    ("at_once", "early"), [(1, ["a", "c"]), (3, ["a", "c"]), (4, ["a", "b", "c"])]
-)
-def test_further_arms_of_a_workflow_come_later_where_builds_would_queue(
-    at_once: int, early: list[str]
-) -> None:
-    arms = [expecting(name, 5.0) for name in "abc"]
-    arms[1] = replace(arms[1], workflow=arms[0].workflow)
-    assert early_names(*arms, at_once=at_once) == [BASELINE_ARM.id, DUPLICATE.id, *early]
-
-
-@pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 2), (16, 8)])
-def test_builds_at_once_follow_the_processors(processors: int, at_once: int) -> None:
-    header = shipped_header()
-    cpu = replace(header.machine.cpu, usable_processors=processors)
-    machine = replace(header.machine, cpu=cpu)
-    assert building.builds_at_once(replace(header, machine=machine)) == at_once
-
-
-def test_arms_are_built_one_at_a_time_where_memory_is_a_constraint() -> None:
-    header = shipped_header()
-    limited = replace(header.question, constraints=(Constraint(criterion="memory", at_most=1e9),))
-    assert building.builds_at_once(replace(header, question=limited)) == 1
-
-
-@pytest.mark.parametrize(("workflow", "builds_alone"), [("sglang", True), ("vllm", False)])
-def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
-    workflow: str, builds_alone: bool
-) -> None:
-    engine = builders.shipped_catalogue().by_id[workflow]
-    arms = list_arms(engine, "cuda")
-    assert {each.builds_alone for each in arms} == {builds_alone}

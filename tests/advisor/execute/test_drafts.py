@@ -1,4 +1,4 @@
-"""Further runs, and environments of their own."""
+"""New and further runs, other platforms of them, and environments of their own."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import shutil
 import sys
 
 import builders
-import built_answers
 import pytest
+import recorded_runs
 import sessions
-from builders import DUPLICATE, priorities, replace
-from recorded_runs import SECONDS, make_header, make_run
+from builders import replace
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.decide.recommend import further_budget, undecided_workflows
-from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.errors import GpuNotAttachedError
-from advisor.execute.drafts import propose, propose_again
+from advisor.domain.run_events import OtherPlatformFound
+from advisor.execute import drafts
+from advisor.execute.drafts import create, propose, propose_again
 from advisor.probing import env_registry
 from advisor.report.answer_files import decide
 from advisor.store.runs import Run
@@ -38,16 +37,6 @@ def test_the_batch_size_of_the_examples_is_measured_unless_others_are_asked_for(
     assert (draft.question.batch_sizes, draft.example_rows) == (sizes, rows)
 
 
-def test_the_failed_arms_are_retried_by_their_names_in_the_option(made_run: Run) -> None:
-    made = decide(made_run)
-    others = (
-        builders.unmeasured("unreached", option="default", status="excluded"),
-        builders.unmeasured("absent"),
-    )
-    answer = replace(made, unmeasured=(*made.unmeasured, *others))
-    assert arms_to_retry(answer) == ("broken/default",)
-
-
 def test_no_run_is_drafted_without_the_gpu_of_the_question(made_run: Run, context: Context) -> None:
     header = made_run.header()
     question = replace(header.question, gpu="GPU-gone", device="cuda", python=sys.executable)
@@ -56,46 +45,43 @@ def test_no_run_is_drafted_without_the_gpu_of_the_question(made_run: Run, contex
         propose_again(header, ("broken/default",), context)
 
 
-def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
-    made = built_answers.with_question(built_answers.answer(), workflows=("vllm", "openvino"))
-    question, contenders = made.question, {"openvino": 0.6, "iree": 0.5}
-    undecided, clear = (
-        built_answers.with_decision(made, word=word, contenders=contenders).recommendation
-        for word in ("OPEN", "CLEAR")
+OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
+
+
+def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(context: Context) -> None:
+    gpu_run = recorded_runs.make_gpu_run(context.store)
+    recorded_runs.make_gpu_run(context.store, "20261030-000000-0000")
+    recorded_runs.make_gpu_run(context.store, "20261031-000000-0000", batch_sizes=(2,))
+    header = builders.header(run_id="20261121-000000-0000", catalogue=gpu_run.header().catalogue)
+    (found,) = drafts.find_platforms(context.store, header)
+    assert found.platform.name == recorded_runs.GPU_NAME
+    assert found.platform.run == gpu_run.directory.name
+    assert found.platform.efficiencies["exported"].application_efficiency == 1
+    assert found.platform.refused == ("broken",)
+
+
+def test_platforms_are_stored_with_a_new_run(context: Context) -> None:
+    draft = propose(OPTIONS, context)
+    recorded_runs.make_gpu_run(
+        context.store, model=draft.question.model, input_tokens=draft.question.input_tokens
     )
-    assert undecided_workflows(undecided, question) == ("openvino", "iree")
-    assert undecided_workflows(clear, question) == question.workflows
-    assert undecided_workflows(None, question) == question.workflows
+    run = create(draft, context)
+    (found,) = sessions.of_kind(run.events(), OtherPlatformFound)
+    assert found.platform.name == recorded_runs.GPU_NAME
 
 
-@pytest.mark.parametrize(
-    ("spent", "following"),
-    [("quick", "thorough"), ("standard", "thorough"), ("thorough", "thorough")],
-)
-def test_a_further_run_has_the_budget_that_the_headline_names(
-    spent: str, following: str, tmp_path: pathlib.Path
+def test_an_error_before_the_run_is_stored_leaves_no_run(
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The duplicate is slower than the baseline, so the two leaders are not told apart."""
-    made, presets = make_header(generates=False), builders.shipped_catalogue().presets
-    run = make_run(
-        Store(tmp_path),
-        finished=True,
-        seconds_of={**SECONDS, "exported": 0.0037, DUPLICATE: 0.0125},
-        catalogue=replace(made.catalogue, presets=presets),
-        question=replace(
-            made.question, priorities=priorities(90, 5, 5), budget=presets.budgets[spent]
-        ),
-    )
-    answer = decide(run)
-    certainty = built_answers.advised(answer).decision
-    assert (certainty.word, bool(certainty.needed_repetitions)) == ("OPEN", True)
-    line = " ".join(built_answers.advised(answer).advice.next_steps)
-    named = {name for name in presets.budgets if f"--budget {name}" in line}
-    assert named == {following} - {spent}
-    assert further_budget(answer, run.header().catalogue).name == following
+    def fail(*_: object) -> None:
+        raise OSError
 
+    draft = propose(OPTIONS, context)
+    monkeypatch.setattr(drafts, "find_platforms", fail)
+    with pytest.raises(OSError):  # noqa: PT011 - any will do
+        create(draft, context)
+    assert context.store.is_empty()
 
-pytestmark = pytest.mark.slow
 
 #: Stands for an environment's interpreter: it logs its `PYTHONPATH` and executes the real one.
 INTERPRETER = """#!/bin/sh
@@ -104,6 +90,7 @@ exec "{python}" "$@"
 """
 
 
+@pytest.mark.slow
 def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
     context: Context, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -14,26 +14,20 @@ import built_answers
 import pytest
 
 from advisor.ask.context import Context
-from advisor.decide.decision import evaluate
-from advisor.decide.fastest_calls import compare_in_turns
 from advisor.domain.answer import Answer
 from advisor.domain.errors import VerificationError
-from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval, Variant
 from advisor.domain.model import OnnxModel
-from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
-from advisor.domain.snippet import Snippet, SnippetPair, TriedVariant, bounds
+from advisor.domain.snippet import Snippet, SnippetPair
 from advisor.execute import improvement
 from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
 from advisor.report.answer_files import decide
 from advisor.report.answer_lines import short_answer_lines
-from advisor.report.further_lines import describe_variant
-from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
+from advisor.report.snippet_pairs import compose_pair, render_breaks
 from advisor.store.store import Store
 from probes.events import Opened
-from probes.outcome import Outcome
 
 if TYPE_CHECKING:
     from advisor.probing.run_config import RunConfig
@@ -84,33 +78,6 @@ def test_only_code_that_computes_in_float32_is_tried() -> None:
     assert titles(state(half), **ask, dtype="own") == []
     assert titles(**ask, task="generate") == []
     assert titles(**ask, model=OnnxModel(name="/a/model.onnx")) == []
-
-
-def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
-    tried = Variant(name="bfloat16", title="bfloat16", lines="x", speedup=GAIN, error=4e-3)
-    failed = Variant(name="tf32", title="TF32", lines="x", failure="no such operator")
-    header, arms = built_answers.finished_header(), (EAGER, builders.DUPLICATE, "compiled")
-    before = builders.run_state(
-        {
-            arm: builders.process(*builders.visits([seconds] * 4), outcome=Outcome())
-            for arm, seconds in zip(arms, (0.4, 0.4, 0.1), strict=True)
-        },
-        last_groups={1: arms},
-        closed={1: "decided"},
-        finished=True,
-    )
-    again = builders.replace(tried, speedup=Interval(value=9.0, low=2.0, high=9.0))
-    events = [VariantMeasured(arm=EAGER, variant=each) for each in (again, failed, tried)]
-    after = fold(builders.events(*events), before)
-    plain, answer = evaluate(header, before), evaluate(header, after)
-    assert answer.measurements[EAGER].variants == (failed, tried)
-    assert answer.scores == plain.scores
-    (line,) = built_answers.headline(answer, "variant")
-    assert {*built_answers.headline(answer)} - {*built_answers.headline(plain)} == {line}
-    assert all(words in line for words in ("bfloat16", "3.90x", "4e-03", "float32"))
-    assert "no such operator" in describe_variant(failed, EAGER, answer)
-    assert "between 2x and 9x" in describe_variant(again, EAGER, answer)
-    assert "the same code" in describe_variant(tried, "compiled", answer)
 
 
 BREAKS = {
@@ -201,41 +168,6 @@ def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPat
     unchecked = builders.replace(changed, allowed=None)
     assert measure(against, unchecked).failure
     assert measure(precision, unchecked).failure is None
-
-
-def test_settings_are_told_if_they_gain() -> None:
-    tried = Variant(name="graph-breaks", title="settings", lines="x", graph_breaks={})
-    gains = {1.5: True, 1.01: False, 0.7: False}
-    for gain, is_told in gains.items():
-        speedup = Interval(value=gain, low=gain, high=gain)
-        variant = builders.replace(tried, speedup=speedup)
-        assert variant.is_gain == is_told
-        text = render_tried(TriedVariant(arm="compiled", variant=variant, diff="+x"), with_breaks())
-        assert ("+x" in text) == is_told
-        assert not builders.replace(variant, failure="wrong outputs").is_gain
-    speedup = Interval(value=0.7, low=0.7, high=0.7)
-    slower = builders.replace(tried, speedup=speedup, graph_breaks=None)
-    assert slower.is_gain, "another precision is reported in any case"
-    text = render_tried(TriedVariant(arm="compiled", variant=slower, diff="+x"), with_breaks())
-    assert "0.70x" in text, "its speed is printed"
-    assert "+x" not in text, "its lines are not"
-
-
-def test_equal_speeds_of_a_busy_machine_are_no_loss() -> None:
-    calls = [((own,), (0.095,)) for own in (0.8,) * 9 + (0.1, 0.1)]
-    found = [compare_in_turns(calls, 0.2, busy=busy) for busy in (True, False)]
-    assert [doubt for _, doubt in found] == ["busy", "contradictory"]
-    speedup, _ = found[0]
-    assert bounds(speedup)[0] < 0.13
-    assert bounds(speedup)[1] > 1.0
-    tried = Variant(name="graph-breaks", title="settings", lines="x", graph_breaks={})
-    variant = builders.replace(tried, speedup=speedup, doubt="busy")
-    told = describe_variant(variant, "compiled", with_breaks(*BREAKS))
-    assert "0.12x" in told
-    useless = Interval(value=1.0, low=0.05, high=35.0)
-    unknown = builders.replace(variant, speedup=useless)
-    for each in (unknown, builders.replace(unknown, graph_breaks=None)):
-        assert "x" not in describe_variant(each, "compiled", with_breaks(*BREAKS)).split()
 
 
 @pytest.mark.stack

@@ -12,8 +12,7 @@ import builders
 import built_answers
 import pytest
 import sessions
-from builders import BASELINE, DUPLICATE, replace
-from built_measurements import summarise
+from builders import BASELINE, replace
 from simulation import (
     NOISE_LEVELS,
     QUIET_CONDITIONS,
@@ -167,18 +166,6 @@ def test_on_a_machine_that_is_never_fit_the_discarded_share_stays_at_its_limit()
 
 
 pytestmark = pytest.mark.slow
-
-
-def test_a_change_of_speed_during_the_race_is_a_figure_of_its_cell() -> None:
-    seconds = {BASELINE: [0.4] * 13, DUPLICATE: [0.4] * 13, "compiled": [0.2] * 6 + [0.25] * 7}
-    state = builders.run_state(
-        {arm: builders.process(*builders.visits(each)) for arm, each in seconds.items()},
-        last_groups={1: tuple(seconds)},
-    )
-    races = results_by_shape(state, builders.question())
-    results = summarise(state, races)
-    shifts = {entry.arm: [cell.shift for cell in entry.cells] for entry in results.measurements}
-    assert shifts == {BASELINE: [0.0], "compiled": [pytest.approx(0.25)]}
 
 
 class BusyMonitor(ConditionsMonitor):

@@ -28,7 +28,7 @@ from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.model import FactoryModel, SyntheticModel
 from advisor.domain.question import Question
 from advisor.probing.snippets import NAMED_FILE
-from advisor.recipes.server import compose_server, max_bytes
+from advisor.recipes.server import compose_server, max_bytes, user_words
 from advisor.recipes.snippet import compose_snippet, compose_starts, without_unused
 from probes.facts import InputSpec, StartLines
 
@@ -296,3 +296,19 @@ def test_the_ways_of_a_workflow_are_in_the_catalogue_and_have_scripts(
         written = set(NAMED_FILE.findall(each.write))
         assert written.issuperset(NAMED_FILE.findall(each.start)), "it begins with that file"
         assert ("model =" in each.start) == (each.way not in {"package", "onnx-file"})
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python -m engine --port 52605 --seed 1", "python -m engine --seed 1"),
+        ("engine serve /home/me/checkpoint --port", "engine serve ./checkpoint --port"),
+    ],
+)
+def test_a_users_command_has_no_port_and_no_directory(command: str, words: str) -> None:
+    assert user_words(command, "/home/me/checkpoint") == words.split()
+
+
+def test_a_stored_command_that_is_no_command_line_is_refused() -> None:
+    with pytest.raises(NoRecipeError):
+        user_words("serve 'open", "org/model")

@@ -19,13 +19,12 @@ from recorded_runs import make_run
 
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import MemoryBytes
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import RequestLengths
 from advisor.domain.recommendation import BreakEven
-from advisor.recipes.server import REQUEST, user_words
+from advisor.recipes.server import REQUEST
 from advisor.report import found_recipe, generation, recipe_text
 from advisor.report.answer_files import decide
 from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line, is_fixed
@@ -216,22 +215,6 @@ def answered(**changes: Any) -> Answer:
 def short(run: Any) -> str:
     entry, found = found_recipe.choose_recipe(answered(), run, "compiled")
     return recipe_text.render_short(answered(), entry, found)
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("python -m engine --port 52605 --seed 1", "python -m engine --seed 1"),
-        ("engine serve /home/me/checkpoint --port", "engine serve ./checkpoint --port"),
-    ],
-)
-def test_a_users_command_has_no_port_and_no_directory(command: str, words: str) -> None:
-    assert user_words(command, "/home/me/checkpoint") == words.split()
-
-
-def test_a_stored_command_that_is_no_command_line_is_refused() -> None:
-    with pytest.raises(NoRecipeError):
-        user_words("serve 'open", "org/model")
 
 
 def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
