@@ -11,6 +11,7 @@ from advisor.report.answer_lines import answer_lines, code_lines
 from advisor.report.formatting import ReportTable, Section, markdown_table
 from advisor.report.ranking import ranking_rows
 from advisor.report.setup_facts import setup_facts
+from advisor.report.text_report import measured_line
 
 #: Characters that Markdown or embedded HTML would interpret.
 ESCAPES = str.maketrans(
@@ -26,7 +27,7 @@ def render(answer: Answer) -> str:
     run = f"{escape(answer.run_id)}{origin}, {escape(answer.created)}"
     blocks = [
         [f"## {escape(first)}"],
-        [f"{escape(line)}  " for line in others],
+        [f"{escape(line)}  " for line in [*others, *measured_line(answer)]],
         # Nothing in such a block can end it.
         [f"    {line}" for line in code_lines(answer)],
         _rows(ranking_rows(answer, has_intervals=True), text_columns={1}),

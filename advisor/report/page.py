@@ -33,6 +33,7 @@ from advisor.report.limits import describe_limits
 from advisor.report.pictures import Pictures
 from advisor.report.ranking import ranking_columns, write_fact
 from advisor.report.setup_facts import setup_facts
+from advisor.report.text_report import measured_line
 
 #: Characters that could end a script element, or begin one inside it.
 SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -49,7 +50,7 @@ def render(answer: Answer, script: str | None = None) -> str:
     return _template().render(
         answer=answer,
         advice=answer.recommendation,
-        answer_lines=answer_lines(answer),
+        answer_lines=[*answer_lines(answer), *measured_line(answer)],
         code_lines=code_lines(answer),
         policy=security_policy(style, code),
         style=Markup(style),  # noqa: S704 - a file of this package

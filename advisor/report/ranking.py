@@ -189,10 +189,14 @@ def ranking_rows(answer: Answer, *, has_intervals: bool) -> list[list[str]]:
 
 
 def _rank(answer: Answer, ranked: RankedArm) -> str:
-    """Mark an arm that a constraint excludes by `!`; figures of an unfit machine give no rank."""
+    """Mark the advised arm by `*`, and one that a constraint excludes by `!`.
+
+    Figures of an unfit machine give no rank.
+    """
     if answer.has_unfit_problem:
         return MISSING
-    return f"{ranked.scored.rank}{'!' if ranked.scored.failures else ''}"
+    is_advised = answer.recommendation is not None and answer.recommendation.arm == ranked.arm
+    return f"{ranked.scored.rank}{'*' if is_advised else '!' if ranked.scored.failures else ''}"
 
 
 def _call(answer: Answer, shape: Shape, ranked: RankedArm) -> str:

@@ -28,7 +28,7 @@ from advisor.report.other_arms import describe_flips, flip_lines
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
 
-COST_LEGEND = "build s: first build; MiB: peak memory; letters: A best, C lowest"
+COST_LEGEND = "*: advised; build s: first build; MiB: peak memory; letters: A best, C lowest"
 #: What the speed-up means, and the columns of the unit of the speed.
 SPEED_LEGEND = "speed-up: compared round by round, geometric mean over the batch sizes"
 UNIT_LEGENDS = {

@@ -202,8 +202,8 @@ KEPT_RUNS = [
     "h200-ffn-multilayer-tinyllama-bfloat16",
     "h200-generate-tinyllama-bfloat16",
 ]
-#: Pictures and tables of the text that is not folded whose content is wider than they are.
-SCROLLING = """() => [...document.querySelectorAll('.wide, .scroll')]
+#: Tables and code of the text that is not folded whose content is wider than they are.
+SCROLLING = """() => [...document.querySelectorAll('.scroll, pre')]
   .filter((each) => !each.closest('details, #method') && each.scrollWidth > each.clientWidth + 1)
   .map((each) => each.textContent.slice(0, 80))"""
 

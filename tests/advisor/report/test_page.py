@@ -20,6 +20,7 @@ from advisor.domain.recommendation import ShapeAdvice
 from advisor.domain.text import MISSING
 from advisor.domain.workflow import Integration
 from advisor.report import markdown, page, parts
+from advisor.report.text_report import measured_at
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
@@ -109,6 +110,8 @@ def test_the_page_is_valid_and_has_every_section() -> None:
         "recipe",
     ]
     assert [link.get("href") for link in elements(tree, "a")] == [f"#{name}" for name in sections]
+    top = "".join(elements(tree, "header")[0].itertext())
+    assert measured_at(built_answers.answer()) in top
 
 
 def test_the_page_makes_no_request() -> None:
@@ -131,6 +134,7 @@ def test_the_advised_arm_is_marked_and_leads_though_a_less_exact_one_scores_more
     marked = [row for row in elements(tree, "tr") if row.get("class") == "best"]
     assert answer.scores[0].arm == "openvino/int4"
     assert [elements(row, "th")[0].text for row in marked] == ["openvino"]
+    assert elements(marked[0], "td")[0].text.endswith("*")
     titles = ["".join(each.itertext()) for each in elements(tree, "title", SVG)]
     leaders = {title.split()[0] for title in titles if " of all weightings" in title}
     assert leaders == {"openvino", "pytorch-eager", "llama-cpp"}
