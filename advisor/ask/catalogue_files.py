@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
@@ -21,12 +20,11 @@ from advisor.domain.catalogue import (
     Presets,
     StartWay,
 )
-from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import CatalogueError
 from advisor.domain.plan import probe_file
-from advisor.domain.rubric import Criterion, Guideline, Rubric
+from advisor.domain.rubric import Guideline, Rubric
 from advisor.domain.serving import ServingRules
-from advisor.domain.workflow import DeclaredFacts, EngineMemory, Integration, Workflow
+from advisor.domain.workflow import EngineMemory, Integration, Workflow
 
 #: The source of each number of lines that is declared without one; a test counts them.
 COUNTED = "counted in the lines that integration() of the probe returns"
@@ -68,7 +66,7 @@ def load(
     directory = directory or catalogue_directory()
     return Catalogue(
         workflows=read_workflows(directory, probes or probes_directory()),
-        rubric=read_rubric(rubric or directory / "criteria.toml"),
+        rubric=read(rubric or directory / "criteria.toml", Rubric),
         models=read(directory / "models.toml", Models),
         presets=read(directory / "presets.toml", Presets),
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
@@ -156,47 +154,6 @@ def read_glossary() -> dict[str, str]:
 def read_shipped() -> Catalogue:
     """Read what this version knows and how it judges, for answers without a context."""
     return load()
-
-
-#: Facts that follow from a workflow's entry or from a measurement, not from a declaration.
-DERIVED_FACTS = {"speedup", "build_seconds", "own_environment", "performance_portability"}
-#: Declared fields that no rule may use.
-EXCLUDED_FIELDS = {"licence", "looked_up"}
-
-
-def read_rubric(file: pathlib.Path) -> Rubric:
-    """Read the criteria and check what the schema cannot: facts, tiers and finite grades."""
-    rubric = read(file, Rubric)
-    if sorted(criterion.id for criterion in rubric.criteria) != sorted(CRITERIA):
-        raise _invalid(file, f"the criteria must be {', '.join(CRITERIA)}")
-    unknown = set(rubric.facts) - (
-        {*DeclaredFacts.__struct_fields__, *DERIVED_FACTS} - EXCLUDED_FIELDS
-    )
-    if unknown:
-        raise _invalid(file, f"unknown facts: {', '.join(sorted(unknown))}")
-    for criterion in rubric.criteria:
-        _check_criterion(file, criterion, rubric)
-    return rubric
-
-
-def _check_criterion(file: pathlib.Path, criterion: Criterion, rubric: Rubric) -> None:
-    if [rule.tier for rule in criterion.tiers] != [3, 2, 1]:
-        raise _invalid(file, f"{criterion.id}: the tiers must be 3, 2, 1 in this order")
-    if not criterion.grades:
-        raise _invalid(file, f"{criterion.id}: it needs grades")
-    for rule in criterion.grades:
-        if rule.fact not in rubric.facts:
-            known = ", ".join(rubric.facts)
-            raise _invalid(
-                file, f"{criterion.id}: unknown fact {rule.fact!r}; valid facts: {known}"
-            )
-        numbers = [number for knot in rule.knots for number in knot] + [*rule.values.values()]
-        if not all(math.isfinite(number) for number in numbers):
-            raise _invalid(file, f"{criterion.id}: a grade of {rule.fact} is not a finite number")
-
-
-def _invalid(file: pathlib.Path, what: str) -> CatalogueError:
-    return CatalogueError(f"{file}: {what}", "compare it with the shipped rubric/criteria.toml")
 
 
 Content = TypeVar("Content")

@@ -37,6 +37,7 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 MODEL_FILES = (".onnx", ".pt2")
 #: Beginnings of a path, which no other name of a model has.
 PATH_STARTS = ("/", "./", "../", "~/")
+FILE_FORMS = "file.py:function, a .pt2 or an .onnx file, or a directory of transformers"
 #: Tells users of the names without an owner, such as bert-base-uncased, that the hub once had.
 HUB_FORM = "a model of the hub is named OWNER/NAME, such as google-bert/bert-base-uncased"
 DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -199,8 +200,7 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
     if text.startswith(PATH_STARTS):
         return UnknownModelError(
             f"{text!r} is neither a file nor a directory",
-            "check the path; a function is named file.py:factory, and an exported model by a .pt2"
-            " or an .onnx file",
+            f"check the path: a model is {FILE_FORMS}",
         )
     # pathlib raises for a name that is too long.
     if os.path.isfile(f"{text}.py"):  # noqa: PTH113
@@ -218,9 +218,8 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
             f"{text!r} must be downloaded from the hub, which --offline forbids",
             "omit --offline, or use a local directory",
         )
-    all_known = f"use one of {', '.join(known)}, a directory, or file.py:factory; {HUB_FORM}"
-    next_step = f"did you mean {close[0]}? Otherwise, {HUB_FORM}" if close else all_known
-    return UnknownModelError(f"unknown model {text!r}", next_step)
+    other = f"did you mean {close[0]}? Otherwise, " if close else f"use demo, {FILE_FORMS}; "
+    return UnknownModelError(f"unknown model {text!r}", other + HUB_FORM)
 
 
 def parse_weights(text: str) -> str:

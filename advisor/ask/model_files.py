@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.errors import OptionFileError, choose_among
+from advisor.domain.errors import OptionValueError, choose_among
 
 #: What reading raises for a file that is damaged or of another kind.
 READING_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -60,7 +60,7 @@ def _count_in_file(file: pathlib.Path) -> int:
 
 
 def check_function(file: pathlib.Path, function: str) -> None:
-    """Raise `OptionFileError` for a Python file, which is not executed, without the function.
+    """Raise `OptionValueError` for a Python file, which is not executed, without the function.
 
     A name that the file imports or assigns may be one, too.
     """
@@ -70,21 +70,21 @@ def check_function(file: pathlib.Path, function: str) -> None:
     bound |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
     defined = functions_of(file)
     if not {function, "*"} & bound:
-        raise OptionFileError(
+        raise OptionValueError(
             f"{str(file)!r} defines no function {function!r}",
             choose_among(function, defined) if defined else "define it, or name another file",
         )
 
 
 def check_factory(file: pathlib.Path, function: str, *, has_inputs: bool = True) -> None:
-    """Raise `OptionFileError` for what is missing, needs arguments or makes a module alone."""
+    """Raise `OptionValueError` for what is missing, needs arguments or makes a module alone."""
     check_function(file, function)
     tree = _parse_python(file)
     own = [node for node in _functions(tree) if node.name == function]
     classes = (each for each in tree.body if isinstance(each, ast.ClassDef))
     methods = next((_functions(each) for each in classes if each.name == function), [])
     if not has_inputs and any(each.name == "forward" for each in methods):
-        raise OptionFileError(
+        raise OptionValueError(
             f"{function!r} in {str(file)!r} is a class, which makes a module without inputs",
             f"write a function that returns {function}(...) and example inputs, and name it; or"
             " name the inputs with --inputs",
@@ -92,7 +92,7 @@ def check_factory(file: pathlib.Path, function: str, *, has_inputs: bool = True)
     # A decorator may supply arguments.
     needed = _needed_parameters(own[-1]) if own and not own[-1].decorator_list else []
     if needed:
-        raise OptionFileError(
+        raise OptionValueError(
             f"{function!r} in {str(file)!r} needs the arguments {', '.join(needed)}",
             "write a function without parameters that calls it and returns its result",
         )
@@ -135,6 +135,6 @@ def _parse_python(file: pathlib.Path) -> ast.Module:
     try:
         return ast.parse(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, SyntaxError) as problem:
-        raise OptionFileError(
+        raise OptionValueError(
             f"{str(file)!r} cannot be read as Python: {problem}", "mend the file"
         ) from problem

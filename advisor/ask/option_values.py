@@ -29,10 +29,7 @@ from advisor.domain.constraints import (
     Unit,
 )
 from advisor.domain.errors import (
-    ConstraintError,
-    OptionFileError,
     OptionValueError,
-    PriorityError,
     UnknownPresetError,
     UnknownWorkflowError,
     choose_among,
@@ -104,10 +101,10 @@ def parse_inputs(text: str) -> str:
 
 
 def parse_file(option: str, text: str, fix: str) -> str:
-    """Return the absolute path of a file; raise `OptionFileError` if it is missing."""
+    """Return the absolute path of a file; raise `OptionValueError` if it is missing."""
     file = pathlib.Path(text).expanduser()
     if text and not file.is_file():
-        raise OptionFileError(f"{option} {text!r} is not a file", fix)
+        raise OptionValueError(f"{option} {text!r} is not a file", fix)
     return text and str(file.resolve())
 
 
@@ -116,7 +113,7 @@ def parse_function(
 ) -> str:
     """Return `file.py:function` with an absolute path.
 
-    Raise `OptionFileError` for a missing file, and what `check`, by default that it defines the
+    Raise `OptionValueError` for a missing file, and what `check`, by default that it defines the
     function, raises.
     """
     if not text:
@@ -124,7 +121,7 @@ def parse_function(
     name, _, function = text.rpartition(":")
     file = pathlib.Path(name).expanduser()
     if not (file.is_file() and function.isidentifier()):
-        raise OptionFileError(f"{option} {text!r} names no file", "write it like file.py:function")
+        raise OptionValueError(f"{option} {text!r} names no file", "write it like file.py:function")
     (check or check_function)(file, function)
     return f"{file.resolve()}:{function}"
 
@@ -198,14 +195,14 @@ def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None
     return (number, unit) if math.isfinite(number) and is_limit else None
 
 
-def _refuse(part: str) -> ConstraintError:
+def _refuse(part: str) -> OptionValueError:
     names = [*CRITERIA, *ARM_FIGURES]
     match = PATTERN.fullmatch(part)
     name = full_name(match[1]) if match is not None else ""
     is_time = name in ARM_FIGURES and ARM_FIGURES[name].dimension == "seconds"
     if match is not None and is_time and (likely := _likely_times(name, match[3])):
-        return ConstraintError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
-    return ConstraintError(
+        return OptionValueError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
+    return OptionValueError(
         f"{part.strip()!r} in --require is not a constraint",
         choose_among(match[1], names)
         if match is not None and name not in names
@@ -224,7 +221,9 @@ def full_name(name: str) -> str:
 
 def choose_priorities(run_options: RunOptions, catalogue: Catalogue) -> Priorities:
     if run_options.priority and run_options.preset:
-        raise PriorityError("--priority and --preset both set the weights", "use only one of them")
+        raise OptionValueError(
+            "--priority and --preset both set the weights", "use only one of them"
+        )
     if run_options.priority:
         return parse_priorities(run_options.priority)
     name = run_options.preset or catalogue.presets.default_preset
@@ -243,27 +242,29 @@ def parse_priorities(text: str) -> Priorities:
         name, equals, number = (word.strip() for word in part.partition("="))
         key = full_name(name)
         if not equals or key not in CRITERIA or key in weights:
-            raise PriorityError(
+            raise OptionValueError(
                 f"{part.strip()!r} in --priority is not a weight of a criterion, or is given twice",
                 choose_among(name, CRITERIA) if equals and key not in weights else example,
             )
         try:
             weights[key] = float(number)
         except ValueError as problem:
-            raise PriorityError(
+            raise OptionValueError(
                 f"the weight of {name} is not a number: {number!r}", example
             ) from problem
         if not (math.isfinite(weights[key]) and 0 <= weights[key] <= 100):  # noqa: PLR2004 - percent
-            raise PriorityError(f"the weight of {name} is not between 0 and 100: {number}", example)
+            raise OptionValueError(
+                f"the weight of {name} is not between 0 and 100: {number}", example
+            )
     weights = {**dict.fromkeys(PILLARS, 0.0), **weights}
     total = sum(weights[name] for name in PILLARS)
     if abs(total - 100) > 1e-6:  # noqa: PLR2004 - percent, and rounding
-        raise PriorityError(
+        raise OptionValueError(
             f"performance, productivity and portability sum to {total:g}, not 100", example
         )
     priorities = Priorities(**weights)
     if sum(getattr(priorities, name) for name in FURTHER_CRITERIA) > 100:  # noqa: PLR2004 - percent
-        raise PriorityError(
+        raise OptionValueError(
             f"the weights of {' and '.join(FURTHER_CRITERIA)} exceed 100 together",
             "reduce them to at most 100 together",
         )

@@ -15,9 +15,9 @@ import msgspec
 import typer
 
 from advisor.ask.run_options import RunOptions
-from advisor.cli.options import AsJson, GroupedCommand, takes_run_options
+from advisor.cli.options import AsJson, GroupedCommand, SuggestingGroup, takes_run_options
 from advisor.cli.output import SKILL, make_context, print_rows, print_status, print_text
-from advisor.domain.errors import MissingExtraError
+from advisor.domain.errors import MissingExtraError, OptionValueError
 from advisor.domain.text import MEBIBYTE
 from advisor.domain.version import how_to_install
 
@@ -133,10 +133,10 @@ def skill() -> None:
 
 
 environment_app = typer.Typer(
+    cls=SuggestingGroup,
     name="env",
     help="Manage the environments of workflows that need their own.",
     rich_markup_mode=None,
-    no_args_is_help=True,
 )
 app.add_typer(environment_app, rich_help_panel="This machine")
 
@@ -235,15 +235,13 @@ def remove(names: Names) -> None:
 
 
 def _parse_requirement(text: str) -> str:
-    """Return a requirement in its normal form; raise `RequirementError` for anything else."""
+    """Return a requirement in its normal form; raise `OptionValueError` for anything else."""
     from packaging.requirements import InvalidRequirement, Requirement
-
-    from advisor.domain.errors import RequirementError
 
     try:
         return str(Requirement(text))
     except InvalidRequirement as problem:
-        raise RequirementError(
+        raise OptionValueError(
             f"{text!r} is not a requirement",
             "name a package, and its versions if they matter, such as --with 'einops>=0.8'",
         ) from problem

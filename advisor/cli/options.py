@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import shlex
 import typing
-from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 import typer
@@ -168,8 +168,10 @@ COMMANDS_ELSEWHERE = {
 }
 
 
-class GroupedProgram(TyperGroup):
-    """The program, whose help has a section for each group of commands."""
+class SuggestingGroup(TyperGroup):
+    """Commands; for what is none of them, the closest one is suggested."""
+
+    spellings: ClassVar[Mapping[str, str]] = {}
 
     def resolve_command(
         self, ctx: ClickContext, args: list[str]
@@ -178,12 +180,18 @@ class GroupedProgram(TyperGroup):
         if name in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         shown = [each for each, command in self.commands.items() if not command.hidden]
-        close = choose_among(name, shown, COMMANDS_ELSEWHERE)
+        close = choose_among(name, shown, self.spellings)
         is_model = not {*name}.isdisjoint(":/.")
         raise CommandLineError(
             f"there is no command {name!r}",
             f"measure a model with p3-advisor recommend {shlex.quote(name)}" if is_model else close,
         )
+
+
+class GroupedProgram(SuggestingGroup):
+    """The program, whose help has a section for each group of commands."""
+
+    spellings = COMMANDS_ELSEWHERE
 
     def format_commands(self, ctx: ClickContext, formatter: ClickFormatter) -> None:  # noqa: ARG002
         shown = {name: each for name, each in self.commands.items() if not each.hidden}

@@ -16,7 +16,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
-from advisor.domain.errors import FormatError, OutputFileError, choose_among
+from advisor.domain.errors import OptionValueError, OutputFileError, choose_among
 from advisor.domain.text import escape_control_chars
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ DATA_FLAGS = ("--json", "--jsonl")
 
 
 def choose_output_format(*, json: bool, jsonl: bool = False) -> OutputFormat:
-    """Return the format of the flags `--json` and `--jsonl`; raise `FormatError` for both."""
+    """Return the format of the flags `--json` and `--jsonl`; raise `OptionValueError` for both."""
     if json and jsonl:
-        raise FormatError(
+        raise OptionValueError(
             "--json and --jsonl ask for different formats",
             "leave out one of them: the last line of --jsonl has the document that --json prints",
         )
@@ -56,10 +56,10 @@ def choose_output_format(*, json: bool, jsonl: bool = False) -> OutputFormat:
 
 
 def known_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return the name of a format or style; raise `FormatError` for an unknown one."""
+    """Return the name of a format or style; raise `OptionValueError` for an unknown one."""
     names = list(known)
     if name not in names:
-        raise FormatError(f"unknown {kind} {name!r}", choose_among(name, names))
+        raise OptionValueError(f"unknown {kind} {name!r}", choose_among(name, names))
     return name
 
 
@@ -132,7 +132,7 @@ def write_output(output: str, content: str | bytes) -> None:
         pathlib.Path(output).write_bytes(raw)
     except OSError as problem:
         raise OutputFileError(
-            f"{output} cannot be written: {problem.strerror}", "name another file with --output"
+            f"{output} cannot be written: {problem.strerror}", "name another place with --output"
         ) from problem
 
 

@@ -22,7 +22,7 @@ from advisor.cli.output import (
     table_width,
     write_output,
 )
-from advisor.domain.errors import CommandLineError, FormatError, NoRecipeError, OutputFileError
+from advisor.domain.errors import CommandLineError, NoRecipeError, OptionValueError, OutputFileError
 
 if TYPE_CHECKING:
     from advisor.decide.comparison import Comparison
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 UNCOMPARED_CODE, UNDECIDED_CODE = 2, 4
-#: Exit codes of comparisons without a verdict, and what to do next.
+#: What to do next after a comparison without a verdict.
 NO_VERDICT = {
-    "not-comparable": (UNCOMPARED_CODE, "compare runs of the same question on the same device"),
-    "undecided": (UNDECIDED_CODE, "measure both with --budget gate, on an idle machine"),
-    "same-run": (UNDECIDED_CODE, "name two runs: p3-advisor history lists them"),
+    "not-comparable": "measure one of the runs again so that these are equal",
+    "undecided": "measure both with --budget gate, on an idle machine",
+    "same-run": "name two runs: p3-advisor history lists them",
 }
 
 
@@ -79,7 +79,7 @@ def report(
 
 
 def parse_formats(text: str) -> list[str]:
-    """Parse the formats of a report; raise `FormatError`."""
+    """Parse the formats of a report; raise `OptionValueError`."""
     from advisor.report.answer_files import REPORT_FORMATS
 
     names = [part.strip().lower() for part in text.split(",") if part.strip()] or [text]
@@ -121,7 +121,7 @@ def compare(
     renderers = {"text": render_text, "md": comparison_text.render_markdown, "json": encode}
     chosen = known_name("format", formats or choose_output_format(json=json), renderers)
     if json and chosen != "json":
-        raise FormatError(
+        raise OptionValueError(
             f"--json and --format {chosen} ask for different formats", "leave out one of them"
         )
     threshold = parse_share("--fail-on-regression", fail_on_regression or "5%")
@@ -132,10 +132,11 @@ def compare(
     write_output(output, renderers[chosen](comparison))
     if comparison.conclusion == "regression" and (fail_on_regression or fail_on_undecided):
         raise typer.Exit(1)
-    code, next_step = NO_VERDICT.get(comparison.conclusion, (0, ""))
-    if code == UNCOMPARED_CODE or (code and fail_on_undecided):
-        print_text(f"p3-advisor: {comparison.conclusion}\n  next: {next_step}", err=True)
-        raise typer.Exit(code)
+    if comparison.conclusion in NO_VERDICT and (fail_on_undecided or not comparison.comparable):
+        reason, *_ = comparison_text.conclusion_lines(comparison)
+        print_status(f"{comparison.conclusion}: {reason}")
+        print_text(f"  next: {NO_VERDICT[comparison.conclusion]}", err=True)
+        raise typer.Exit(UNDECIDED_CODE if comparison.comparable else UNCOMPARED_CODE)
 
 
 @app.command(rich_help_panel="Code")
@@ -156,7 +157,10 @@ def recipe(
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Write code that runs a workflow as it was measured; of a file, the lines that adopt it."""
+    """Write code that runs a workflow as it was measured; of a file, the lines that adopt it.
+
+    It overwrites no file.
+    """
     from advisor.report import answer_files, found_recipe, recipe_text
 
     styles = {
@@ -178,6 +182,10 @@ def recipe(
     )
     ranked, found = found_recipe.choose_recipe(answer, stored, arm, batch_size)
     text = styles[style](answer, ranked, found)
+    if output != STANDARD_OUTPUT and pathlib.Path(output).is_file():
+        raise OutputFileError(
+            f"there is a file {output} already", "choose another name, or remove the file first"
+        )
     name = pathlib.Path(output).name
     if recipe_text.shadows_import(name, text, found):
         raise OutputFileError(

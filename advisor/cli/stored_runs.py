@@ -140,7 +140,7 @@ def history(*, json: AsJson = False) -> None:
             rows.append([*question, state, answer, word, entry.note])
         if entries or unreadable:
             return plain_table(rows)
-        return ["No runs yet. p3-advisor --json starts one."]
+        return ["No runs yet. p3-advisor recommend measures one."]
 
     print_rows(entries, render, json=json)
 

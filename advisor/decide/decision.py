@@ -117,7 +117,7 @@ def decide_again(
     """Return the answer with the scores and the advice that its results give now.
 
     What is declared about the workflows comes from `catalogue`. Fast enough to run while a weight
-    is being dragged on a screen. Raise `ConstraintError` for constraints on figures that the run's
+    is being dragged on a screen. Raise `OptionValueError` for constraints on figures that the run's
     task does not measure, and `ExportFileError` for an answer without measurements, or of workflows
     that are not known.
     """

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from advisor.domain.errors import ConstraintError
+from advisor.domain.errors import OptionValueError
 from advisor.domain.measurement import Measurement
 
 PILLARS = ("performance", "productivity", "portability")
@@ -276,12 +276,12 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def check_constraints(constraints: Iterable[Constraint], task: str) -> None:
-    """Raise `ConstraintError` for a figure that the task does not measure."""
+    """Raise `OptionValueError` for a figure that the task does not measure."""
     for constraint in constraints:
         figure = ARM_FIGURES.get(constraint.criterion)
         if figure is not None and figure.of_text and task != "generate":
             of_text = (name for name, each in ARM_FIGURES.items() if each.of_text)
-            raise ConstraintError(
+            raise OptionValueError(
                 f"the task {task} does not measure {constraint.criterion}, which --require limits",
                 f"{' and '.join(of_text)} need --task generate, or --task serve with its own"
                 " limits --ttft and --itl",

@@ -105,20 +105,8 @@ class UnknownPresetError(UserError):
     """No preset has this name."""
 
 
-class PriorityError(UserError):
-    """The weights of the criteria are invalid, or given twice."""
-
-
-class ConstraintError(UserError):
-    """What --require names is no constraint, or the task does not measure it."""
-
-
 class OptionValueError(UserError):
-    """The value of an option is out of range, or not written as it has to be."""
-
-
-class OptionFileError(UserError):
-    """A file that --data, --metric or --inputs names cannot be used."""
+    """The value of an option cannot be read, is out of range, or names a file that is no use."""
 
 
 class TaskError(UserError):
@@ -165,10 +153,6 @@ class OutputFileError(UserError):
     """A file cannot be written."""
 
 
-class FormatError(UserError):
-    """A report has no such format."""
-
-
 class RunIsActiveError(UserError):
     """Another process executes this run."""
 
@@ -191,10 +175,6 @@ class InterpreterError(UserError, exit_code=3):
 
 class UnknownEnvironmentError(UserError):
     """No environment, and no workflow with its own environment, has this name."""
-
-
-class RequirementError(UserError):
-    """A package to add to an environment is not named as pip requires."""
 
 
 class EnvironmentInUseError(UserError):

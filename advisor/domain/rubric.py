@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Annotated, Literal
 
 import msgspec
 
+from advisor.domain.constraints import CRITERIA
 from advisor.domain.question import DeviceKind, Task
+from advisor.domain.workflow import DeclaredFacts
 
 Basis = Literal["paper", "ours"]
 #: A letter as a number: 3 is A, 2 is B, 1 is C.
 Tier = Annotated[int, msgspec.Meta(ge=1, le=3)]
 #: Names of facts in a sentence, where they differ from the identifiers.
 FACT_NAMES = {"build_seconds": "build seconds of the slowest batch size"}
+#: Facts that follow from a workflow's entry or from a measurement, not from a declaration.
+DERIVED_FACTS = {"speedup", "build_seconds", "own_environment", "performance_portability"}
+#: Declared fields that no rule may use.
+UNGRADED_FIELDS = {"licence", "looked_up"}
+KNOWN_FACTS = {*DeclaredFacts.__struct_fields__, *DERIVED_FACTS} - UNGRADED_FIELDS
 #: What a function does outside its first or last knot.
 Outside = Literal["extend", "flat"]
 
@@ -57,6 +65,8 @@ class GradeRule(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"the grade of {self.fact} needs either knots or values")
         figures = [figure for figure, _ in self.knots]
         grades = [grade for _, grade in self.knots]
+        if not all(map(math.isfinite, (*figures, *grades, *self.values.values()))):
+            raise ValueError(f"a grade of {self.fact} is not a finite number")
         if any(one >= two for one, two in itertools.pairwise(figures)):
             raise ValueError(f"the knots of {self.fact} must have rising figures")
         if sorted(grades) not in (grades, grades[::-1]):
@@ -84,8 +94,12 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     title: str
     question: str
-    grades: tuple[GradeRule, ...] = ()
+    grades: Annotated[tuple[GradeRule, ...], msgspec.Meta(min_length=1)]
     tiers: tuple[TierRule, ...]
+
+    def __post_init__(self) -> None:
+        if [rule.tier for rule in self.tiers] != [3, 2, 1]:
+            raise ValueError(f"{self.id}: the tiers must be 3, 2, 1 in this order")
 
 
 class DecisionRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +138,16 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True):
     decision: DecisionRule
     facts: dict[str, Fact]
     criteria: tuple[Criterion, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(each.id for each in self.criteria) != sorted(CRITERIA):
+            raise ValueError(f"the criteria must be {', '.join(CRITERIA)}")
+        graded = {rule.fact: each.id for each in self.criteria for rule in each.grades}
+        if unknown := graded.keys() - self.facts.keys():
+            fact, known = min(unknown), ", ".join(self.facts)
+            raise ValueError(f"{graded[fact]}: unknown fact {fact!r}; valid facts: {known}")
+        if unknown := self.facts.keys() - KNOWN_FACTS:
+            raise ValueError(f"unknown facts: {', '.join(sorted(unknown))}")
 
 
 class Guideline(msgspec.Struct, frozen=True, kw_only=True):

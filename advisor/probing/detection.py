@@ -118,8 +118,10 @@ def detect_interpreter(python: str, packages: Iterable[str]) -> Interpreter:
         )
         return msgspec.json.decode(answer.stdout, type=Interpreter)
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as problem:
+        # The text of the others has the whole script.
+        reason = getattr(problem, "strerror", None) or "it does not answer as one"
         raise InterpreterError(
-            f"{python!r} does not run as a Python interpreter: {problem}",
+            f"{python!r} does not run as a Python interpreter: {reason}",
             "name another interpreter with --python",
         ) from problem
 

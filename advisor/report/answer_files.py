@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from advisor.ask.catalogue_files import read_rubric
+from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.decide.decision import decide_again, evaluate, load_platform, with_preferences
 from advisor.decide.performance_portability import is_same_work
@@ -30,6 +30,7 @@ from advisor.domain.errors import (
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.results import Platform, Results
+from advisor.domain.rubric import Rubric
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.version import how_to_install
@@ -136,7 +137,7 @@ def decide(
 
     `with_times` adds the seconds of every call that counts. Priorities, constraints, a rubric and
     runs on other platforms replace those of the run. Raise `RunFileError` if the stored events
-    contradict each other or the header, and `ConstraintError` for constraints on figures that the
+    contradict each other or the header, and `OptionValueError` for constraints on figures that the
     run's task does not measure.
     """
     is_active, header, state = run.is_active(), run.header(), run.state()
@@ -146,7 +147,7 @@ def decide(
         state = msgspec.structs.replace(state, platforms=others)
     catalogue = header.catalogue
     if rubric is not None:
-        catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
+        catalogue = msgspec.structs.replace(catalogue, rubric=catalogue_files.read(rubric, Rubric))
     header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
     try:
         answer = evaluate(header, state)

@@ -20,7 +20,7 @@ from advisor.decide.comparison import Comparison, compare_answers
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import FormatError, MissingExtraError, UserError, choose_among
+from advisor.domain.errors import MissingExtraError, OptionValueError, UserError, choose_among
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
@@ -163,10 +163,12 @@ class Report:
         return pd.DataFrame(figures.rows(self.answer), columns=figures.COLUMNS)
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
-        """Write the format of the file's suffix; raise `FormatError` for a suffix without one."""
+        """Write the format of the suffix; raise `OptionValueError` for one without a format."""
         path, names = pathlib.Path(file), answer_files.NAMES
         if path.suffix not in names:
-            raise FormatError(f"unknown format {path.suffix!r}", choose_among(path.suffix, names))
+            raise OptionValueError(
+                f"unknown format {path.suffix!r}", choose_among(path.suffix, names)
+            )
         content = answer_files.write(names[path.suffix], self.answer)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path

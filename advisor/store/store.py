@@ -235,7 +235,7 @@ def _unknown_run(name: str) -> UnknownRunError:
     if name == LATEST:
         return UnknownRunError("no run is stored yet", "measure one with p3-advisor recommend")
     if os.sep in name or name.endswith(".json"):
-        return UnknownRunError(
-            f"there is no file {name!r}", "check the path; p3-advisor history lists the stored runs"
-        )
+        is_there = os.path.isdir(name)  # noqa: PTH112 - as above
+        what = f"{name!r} is no directory of a run" if is_there else f"there is no file {name!r}"
+        return UnknownRunError(what, "check the path; p3-advisor history lists the stored runs")
     return UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")

@@ -335,7 +335,7 @@ def test_a_criterion_without_grades_is_an_error(catalogue: pathlib.Path) -> None
     text = file.read_text()
     start, end = text.index("\n[[criteria.grades]]"), text.index("\n[[criteria.tiers]]")
     file.write_text(text[:start] + text[end:])
-    assert "performance" in load_error(catalogue).what
+    assert "field `grades` - at `$.criteria[0]`" in load_error(catalogue).what
 
 
 def test_an_unknown_fact_is_an_error(catalogue: pathlib.Path, edit: Edit) -> None:

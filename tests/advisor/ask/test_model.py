@@ -15,7 +15,6 @@ from advisor.ask.model import HUB_FORM, parse_model
 from advisor.ask.run_options import RunOptions
 from advisor.domain.errors import (
     ModelRefusedError,
-    OptionFileError,
     OptionValueError,
     PickledWeightsError,
     UnknownModelError,
@@ -193,8 +192,8 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
         ("mine", UnknownModelError, "did you mean mine.py:build?"),
         ("mine.py", UnknownModelError, "write it after a colon: mine.py:build"),
         ("empty.py", UnknownModelError, "write it after a colon: empty.py:build"),
-        ("mine.py:buld", OptionFileError, "did you mean build?"),
-        ("mine.py:other", OptionFileError, "use one of build"),
+        ("mine.py:buld", OptionValueError, "did you mean build?"),
+        ("mine.py:other", OptionValueError, "use one of build"),
         ("net.onx", UnknownModelError, f"did you mean net.onnx? Otherwise, {HUB_FORM}"),
     ],
 )
@@ -228,9 +227,9 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(
         parse("models.py")
     offered = refusal.value.next_step.partition("colon: ")[2].split(" or ")
     assert offered == ["models.py:build", "models.py:net", "models.py:main"]
-    with pytest.raises(OptionFileError, match="arguments x"):
+    with pytest.raises(OptionValueError, match="arguments x"):
         parse("models.py:scale")
-    with pytest.raises(OptionFileError, match="is a class"):
+    with pytest.raises(OptionValueError, match="is a class"):
         parse("models.py:Net")
     assert isinstance(parse("models.py:Net", inputs="models.py:main"), FactoryModel)
 

@@ -17,7 +17,7 @@ from advisor.cli import command_line, recommendations
 from advisor.cli.command_line import program
 from advisor.cli.options import COMMAND_GROUPS
 from advisor.cli.output import DATA_FLAGS, move_behind_command
-from advisor.domain.errors import CommandLineError, FormatError
+from advisor.domain.errors import CommandLineError, OptionValueError
 
 #: Each error is tested with the function that raises it; these cover the options and exit codes.
 CASES = {
@@ -72,12 +72,23 @@ def test_an_invalid_option_is_an_error_before_anything_is_stored(
         ("run", "did you mean recommend?"),
         ("version", "did you mean --version?"),
         ("net.py:build", "measure a model with p3-advisor recommend net.py:build"),
+        ("env ls", "did you mean list?"),
     ],
 )
 def test_what_is_no_command_has_a_hint(name: str, next_step: str) -> None:
     with pytest.raises(CommandLineError) as found:
-        program()([name], standalone_mode=False)
+        program()(name.split(), standalone_mode=False)
     assert found.value.next_step == next_step
+
+
+def test_a_group_without_a_command_is_an_error_of_one_line(run_program: RunProgram) -> None:
+    answer = run_program("env")
+    assert_user_error(answer, 2, "Missing command")
+    assert len(answer.stderr.splitlines()) == 2, "with the next step"
+
+
+def test_a_directory_is_not_called_missing(tmp_path: pathlib.Path, run_program: RunProgram) -> None:
+    assert_user_error(run_program("show", str(tmp_path)), 2, "is no directory of a run")
 
 
 @pytest.mark.parametrize("command", ["show", "decide", "resume"])
@@ -109,7 +120,7 @@ def test_both_flags_of_json_together_are_an_error(
     arguments: tuple[str, ...], home: pathlib.Path, run_program: RunProgram
 ) -> None:
     answer = run_program(*arguments)
-    assert_user_error(answer, FormatError.exit_code, "different formats")
+    assert_user_error(answer, OptionValueError.exit_code, "different formats")
     assert not home.exists()
 
 

@@ -17,7 +17,7 @@ import builders
 import jsonschema
 import pytest
 import recorded_runs
-from forks import RunCli, RunProgram
+from forks import RunCli, RunProgram, assert_error
 from generate import schema_file
 
 from advisor.cli.reports import UNDECIDED_CODE
@@ -279,6 +279,10 @@ def test_a_recipe_that_cannot_be_written_is_refused(
     assert run_cli("recipe", recorded.name, "--style", "check").returncode == 2
     shadowing = run_cli("recipe", recorded.name, "pytorch-eager", "-o", "json.py")
     assert (shadowing.returncode, (tmp_path / "json.py").exists()) == (2, False), shadowing.stderr
+    (tmp_path / "net.py").write_text("mine")
+    overwriting = run_cli("recipe", recorded.name, "pytorch-eager", "-o", "net.py")
+    assert_error(overwriting, 2)
+    assert (tmp_path / "net.py").read_text() == "mine"
 
 
 def test_a_run_compared_with_itself_shows_no_change_in_either_spelling_of_json(
@@ -354,7 +358,8 @@ def test_the_conclusion_sets_the_exit_code(run_cli: RunCli, home: pathlib.Path) 
         refused = run_cli("compare", before, other, *asked, "--json", home=home)
         assert refused.returncode == 2
         assert json.loads(refused.stdout)["conclusion"] == "not-comparable", "the one document"
-        assert "not-comparable" in refused.stderr
+        assert refused.stderr.startswith("p3-advisor: not-comparable: ")
+        assert "precision" in refused.stderr
 
 
 def test_every_json_output_is_valid_against_its_schema(

@@ -20,7 +20,7 @@ from kept.runs import NAMES, read_run
 from advisor.decide.decision import decide_again, evaluate
 from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.constraints import ARM_FIGURES, START, Constraint, Priorities
-from advisor.domain.errors import ConstraintError, ExportFileError
+from advisor.domain.errors import ExportFileError, OptionValueError
 from advisor.domain.measurement import COLD, Start
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import Header, RunState
@@ -201,9 +201,9 @@ def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(made
 def test_a_constraint_that_the_task_does_not_measure_is_refused(made_run: Run) -> None:
     required = (Constraint(criterion="ttft", at_most=0.2),)
     answer = read_back(decide(made_run))
-    with pytest.raises(ConstraintError, match="ttft"):
+    with pytest.raises(OptionValueError, match="ttft"):
         decide(made_run, constraints=required)
-    with pytest.raises(ConstraintError, match="ttft"):
+    with pytest.raises(OptionValueError, match="ttft"):
         decide_again(answer, made_run.header().catalogue, constraints=required)
 
 
