@@ -14,10 +14,12 @@ import pytest
 import workers
 
 from probes import arrays
+from probes.adapter import Findings
 from probes.checking import array_reference, correctness, output_check, stored_reference
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import Deviation
 from probes.checking.output_check import repeat
+from probes.checking.program_cell import ProgramCell
 from probes.checking.stored_reference import ExpectedOutput, Keys, Reference
 from probes.runtime.cells import racing_operators, repeat_limits
 from probes.shape import Shape
@@ -191,3 +193,28 @@ def test_racing_operators_cause_more_calls(racing: list[str] | None, calls: int)
     request.accuracy["repeats"] |= {"most_calls": 40, "racing_calls": 90}
     limits = repeat_limits(racing_operators(workflow, workflow), request)
     assert repeat(list, lambda *_: None, {**limits, "seconds": 60.0})[0] == calls
+
+
+@pytest.mark.parametrize(("draws", "races"), [(True, False), (False, True)])
+def test_repeated_outputs_are_those_of_the_model_where_the_stack_leaves_its_numbers_out(
+    draws: bool, races: bool
+) -> None:
+    random = np.random.default_rng(0)
+
+    class Program:
+        """Returns the random and the other tensor of a model that first returns a number."""
+
+        def __call__(self, _: Any) -> list[Any]:
+            drawn = random.standard_normal(TARGET.shape) if draws else TARGET
+            return [drawn, TARGET + (random.standard_normal() if races else 0.0)]
+
+        def collect(self, output: list[Any]) -> list[Any]:
+            return output
+
+    outputs = [[np.int64(7), TARGET, TARGET]]
+    findings = Findings({1: None}, varying=(1,))
+    reference = create_reference("float64", outputs, outputs, [[]], findings=findings)
+    workflow: Any = types.SimpleNamespace(synchronise=lambda: None)
+    cell = ProgramCell(workflow, Shape(8), Program(), [None], reference, workers.rules())
+    assert cell.is_fixed() is not draws
+    assert (cell.check_repeats(LIMITS)[1] is not None) is races
