@@ -6,6 +6,7 @@ All arms are compared under the same settings, and the baseline is the model wit
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,8 +21,17 @@ from probes.subjects.module_state import State, original_function
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]
 
 
+#: What functions of earlier releases of PyTorch read while `fp32_precision` differs from them.
+UNREADABLE = "unreadable"
+
+
 def _flag(owner: Any, name: str) -> Setting:
     return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
+
+
+def _fp32_precision(owner: Any) -> Setting:
+    read, write = _flag(owner, "fp32_precision")
+    return lambda: "ieee" if read() == "none" else read(), write
 
 
 #: Settings that decide the speed of PyTorch alone, so they are put back.
@@ -36,6 +46,12 @@ PUT_BACK: dict[str, Setting] = {
     "cudnn_benchmark": _flag(torch.backends.cudnn, "benchmark"),
     "mkldnn": _flag(torch.backends.mkldnn, "enabled"),
 }
+if hasattr(torch.backends, "fp32_precision"):  # since PyTorch 2.9
+    PUT_BACK["fp32_precision"] = _fp32_precision(torch.backends)
+    PUT_BACK |= {
+        f"{owner}.fp32_precision": _fp32_precision(operator.attrgetter(owner)(torch.backends))
+        for owner in ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv")
+    }
 #: Settings that the code of the model may rely on; every worker that opens the model has them.
 KEPT: dict[str, Callable[[], Any]] = {
     "default_dtype": torch.get_default_dtype,
@@ -64,14 +80,24 @@ def read_settings() -> dict[str, Any]:
         for name, value in os.environ.items()
         if name.startswith(VARIABLES) and "CACHE" not in name and name not in OF_SCIKIT_LEARN
     }
-    return {**{name: read() for name, read in readers.items()}, **variables}
+    return {**{name: _read(read) for name, read in readers.items()}, **variables}
+
+
+def _read(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except RuntimeError:
+        return UNREADABLE
 
 
 def changed_settings(before: dict[str, Any]) -> dict[str, Any]:
     """Return the present values of what differs from `before`; None for what is gone."""
     now = read_settings()
-    names = (*now, *(name for name in before if name not in now))
-    return {name: now.get(name) for name in names if now.get(name) != before.get(name)}
+    return {
+        name: now.get(name)
+        for name in (now | before)
+        if now.get(name) not in {before.get(name), UNREADABLE}
+    }
 
 
 def refuse_changed_settings(before: dict[str, Any]) -> None:

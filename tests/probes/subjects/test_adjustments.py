@@ -63,6 +63,12 @@ def with_settings():
     return parts().float(), torch.randn(2, 16).float()
 
 
+def with_fp32_precision():
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    torch.backends.mkldnn.conv.fp32_precision = "bf16"
+    return parts(), torch.randn(2, 16)
+
+
 def with_a_hook():
     module = parts()
     module.register_forward_hook(lambda module, inputs, output: output + 100)
@@ -99,6 +105,7 @@ def calls_in_a_list():
 
 sets_threads = calling(lambda x: torch.set_num_threads(torch.get_num_threads() + 1) or x)
 sets_precision = calling(lambda x: torch.set_float32_matmul_precision("medium") or x)
+sets_fp32 = calling(lambda x: setattr(torch.backends.mkldnn.conv, "fp32_precision", "bf16") or x)
 sets_deterministic = calling(lambda x: torch.use_deterministic_algorithms(True) or x)
 sets_a_variable = calling(lambda x: os.environ.update(OMP_DYNAMIC="1") or x)
 
@@ -170,6 +177,7 @@ def test_eager_pytorch_calls_compiled_functions_uncompiled(function: str) -> Non
     [
         ("sets_threads", "threads"),
         ("sets_precision", "float32_matmul_precision"),
+        ("sets_fp32", "mkldnn.conv.fp32_precision to bf16"),
         ("sets_deterministic", "deterministic_algorithms"),
         ("sets_a_variable", "OMP_DYNAMIC"),
         ("puts_threads_back", ""),
@@ -180,6 +188,7 @@ def test_settings_that_forward_changes_are_refused(
 ) -> None:
     monkeypatch.setenv("OMP_DYNAMIC", "0")
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    conv = torch.backends.mkldnn.conv.fp32_precision
     refused = pytest.raises(ModelError, match=rf"settings .*{setting}")
     try:
         with refused if setting else contextlib.nullcontext():
@@ -187,6 +196,7 @@ def test_settings_that_forward_changes_are_refused(
     finally:
         torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(precision)
+        torch.backends.mkldnn.conv.fp32_precision = conv
         torch.use_deterministic_algorithms(mode=False)
 
 
@@ -208,6 +218,17 @@ def test_settings_of_the_process_are_put_back_or_kept_and_stated() -> None:
         "float32_matmul_precision",
         "mkldnn",
         "default_dtype",
+    }
+
+
+def test_precisions_of_single_operators_are_put_back_and_stated() -> None:
+    subject = open_subject("with_fp32_precision")
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.mkldnn.conv.fp32_precision == "ieee"
+    assert subject.adjusted == {
+        "cuda.matmul.fp32_precision": "set to tf32 by the model, put back to ieee",
+        "mkldnn.conv.fp32_precision": "set to bf16 by the model, put back to ieee",
     }
 
 
