@@ -16,14 +16,6 @@ import torch
 
 from probes.subjects.loaded_model import Argument
 
-#: numpy has no bfloat16; float32 holds every value of it exactly.
-HOST_DTYPES = {
-    torch.bfloat16: np.float32,
-    torch.float16: np.float32,
-    torch.float32: np.float32,
-    torch.float64: np.float64,
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
@@ -194,9 +186,9 @@ class ExampleLike(Argument):
 
     def _host(self, values: torch.Tensor) -> Any:
         values = values.detach().cpu().to(self.dtype)
-        if self.dtype in HOST_DTYPES:
-            return values.to(torch.float64).numpy().astype(HOST_DTYPES[self.dtype])
-        return values.numpy()
+        # numpy has neither bfloat16 nor float8; float32 holds every value of lower precisions.
+        is_lower = self.dtype.is_floating_point and self.dtype != torch.float64
+        return (values.float() if is_lower else values).numpy()
 
 
 def alternatives(arguments: Sequence[Argument]) -> Iterator[tuple[Argument, ...]]:

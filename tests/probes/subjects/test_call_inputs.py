@@ -158,11 +158,13 @@ def test_floating_point_numbers_stay_in_the_range_of_the_example() -> None:
     assert len(np.unique(draw_like(torch.zeros(2, 4)))) > 1
 
 
-def test_fixed_values_are_the_rows_of_the_example() -> None:
-    example = torch.randn(3, 4, dtype=torch.bfloat16)
+@pytest.mark.parametrize("name", ["float64", "bfloat16", "float8_e4m3fn"])
+def test_fixed_values_are_the_rows_of_the_example(name: str) -> None:
+    example = torch.randn(3, 4, dtype=torch.float64).to(getattr(torch, name))
     drawn = draw_like(example, fixed=True)
-    assert (drawn[:3] == example.float().numpy()).all()
+    assert (drawn[:3] == example.double().numpy()).all()
     assert (drawn[3:6] == drawn[:3]).all()
+    assert draw_like(example).shape == (64, 4)
 
 
 ROWS = 7
