@@ -124,7 +124,6 @@ class Checked(Event):
     compared_elements: Count = 0
     accuracy: Accuracy = dataclasses.field(default_factory=Accuracy)
     agreement: Agreement | None = None
-    event: Literal["checked"] = "checked"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +144,6 @@ class TextScores(Event):
     divergence_eager: tuple[float, ...]
     same_top_eager: tuple[float, ...]
     loss_eager: tuple[float, ...]
-    event: Literal["text_scores"] = "text_scores"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,4 +152,3 @@ class UserMetric(Event):
 
     value: float | None
     problem: str = ""
-    event: Literal["user_metric"] = "user_metric"

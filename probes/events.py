@@ -1,13 +1,13 @@
 """Events that a worker appends to `events.jsonl`; see `probes.protocol`.
 
-`event` is the tag of an event in the file: the name of its class in snake case. The advisor decodes
-every subclass of `Event`, and keeps it in the field of `ProcessState` that has its type; without
-one, `_process_changes` of `advisor/domain/event_folding.py` has to name it.
+The advisor decodes every subclass of `Event`, and keeps it in the field of `ProcessState` that has
+its type; without one, `_process_changes` of `advisor/domain/event_folding.py` has to name it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, Literal
 
 from probes.facts import InputSpec, InterpreterFacts, StartLines
@@ -23,8 +23,21 @@ STALL_RATIO, STALL_SECONDS = 10.0, 0.25
 NewShapeHandling = Literal["served", "stalled", "eager", "wrong", "refused", "skipped"]
 
 
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
 class Event:
-    """The base class of all events; each is a dataclass with a field `event`."""
+    """The base class of all events, which are dataclasses.
+
+    It gives each a last field `event`, the tag in the file: the name of the class in snake case.
+    """
+
+    event: str
+
+    def __init_subclass__(cls) -> None:
+        cls.event = snake_case(cls.__name__)
+        cls.__annotations__["event"] = Literal[cls.event]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +46,6 @@ class PhaseStarted(Event):
 
     phase: Phase
     shape: Shape | None = None
-    event: Literal["phase_started"] = "phase_started"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,14 +56,11 @@ class Imported(Event):
     settings: dict[str, str]
     #: None for a worker that measures nothing, or where reading it failed.
     environment: InterpreterFacts | None = None
-    event: Literal["imported"] = "imported"
 
 
 @dataclasses.dataclass(frozen=True)
 class Created(Event):
     """What needs nothing of the reference worker is done; the model's weights follow."""
-
-    event: Literal["created"] = "created"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +78,6 @@ class Opened(Event):
     adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
     #: Number of layers that convolve images.
     convolutions: Count = 0
-    event: Literal["opened"] = "opened"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +93,6 @@ class Built(Event):
     #: What both leave in the memory of the GPU, such as captured graphs; None where PyTorch uses
     #: none.
     kept_bytes: int | None = None
-    event: Literal["built"] = "built"
 
     @property
     def seconds(self) -> float:
@@ -98,7 +105,6 @@ class Caches(Event):
 
     bytes_before: Count
     bytes_after: Count
-    event: Literal["caches"] = "caches"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +117,6 @@ class Engagement(Event):
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
     #: Bytes of all weights as the program stores them, where it does not store those of the model.
     weight_bytes: Count | None = None
-    event: Literal["engagement"] = "engagement"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +137,6 @@ class RecipeFacts(Event):
     coupled_rows: bool | None = None
     #: By way, a table of `rubric/starts.toml`, how the program starts faster.
     starts: dict[str, StartLines] = dataclasses.field(default_factory=dict)
-    event: Literal["recipe_facts"] = "recipe_facts"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +157,6 @@ class Serving(Event):
     separator: str
     #: Environment variables of the server, in addition to the worker's.
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
-    event: Literal["serving"] = "serving"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +171,6 @@ class ClosedLoop(Event):
     seconds: Duration
     #: Why the first request that failed did so.
     problem: str | None = None
-    event: Literal["closed_loop"] = "closed_loop"
 
     @property
     def rate(self) -> float:
@@ -180,7 +182,6 @@ class TextsSampled(Event):
     """Texts that were checked while requests of others arrived."""
 
     checked: Count
-    event: Literal["texts_sampled"] = "texts_sampled"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +192,6 @@ class WarmedUp(Event):
     typical_seconds: Duration
     #: Whether the durations became steady.
     steady: bool
-    event: Literal["warmed_up"] = "warmed_up"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,7 +201,6 @@ class FirstReply(Event):
     seconds: Amount
     #: How often the graph of `torch.compile` broke, by place and reason.
     graph_breaks: dict[str, int] = dataclasses.field(default_factory=dict)
-    event: Literal["first_reply"] = "first_reply"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +211,6 @@ class Compared(Event):
     problem: str | None
     #: The largest error of an output, relative to its size; None for text.
     error: Amount | None = None
-    event: Literal["compared"] = "compared"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,21 +223,16 @@ class MemoryRead(Event):
     peak_rss_bytes: Count | None
     device_reserved_bytes: Count | None = None
     device_held_bytes: Count | None = None
-    event: Literal["memory_read"] = "memory_read"
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared(Event):
     """Every shape is built and correct; the worker waits before it warms up."""
 
-    event: Literal["prepared"] = "prepared"
-
 
 @dataclasses.dataclass(frozen=True)
 class Ready(Event):
     """All tokens so far are answered; the worker waits for another."""
-
-    event: Literal["ready"] = "ready"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,7 +253,6 @@ class Visited(Event):
     #: Of calls for the first token after them; empty for tasks other than generated text and
     #: where prompts run one after the other.
     first_token_seconds: tuple[Duration, ...] = ()
-    event: Literal["visited"] = "visited"
 
     def __post_init__(self) -> None:
         if not self.seconds:
@@ -289,7 +281,6 @@ class Workload(Event):
     #: Whether the inputs have a batch dimension; without one every call has the shapes that the
     #: examples or the file give, and the batch size is 1. None for generated text.
     has_batch: bool | None = None
-    event: Literal["workload"] = "workload"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,7 +289,6 @@ class Peaks(Event):
 
     bytes_per_second: Rate
     operations_per_second: dict[str, float]
-    event: Literal["peaks"] = "peaks"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,7 +298,6 @@ class Sustained(Event):
     shape: Shape
     calls: Size
     seconds: Duration
-    event: Literal["sustained"] = "sustained"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -320,7 +309,6 @@ class Diagnosed(Event):
     launches_per_call: Amount | None
     graph_launches_per_call: Amount | None
     device_busy_share: Amount | None
-    event: Literal["diagnosed"] = "diagnosed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -333,4 +321,3 @@ class NewShapeResult(Event):
     first_call_seconds: Amount | None = None
     steady_seconds: Duration | None = None
     reason: str | None = None
-    event: Literal["new_shape_result"] = "new_shape_result"

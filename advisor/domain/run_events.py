@@ -17,8 +17,8 @@ from advisor.domain.measurement import Start, Variant
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.results import Platform
 from advisor.domain.serving import ServedRequest
-from advisor.domain.wire import check_bounds, snake_case
-from probes.events import Event, Visited
+from advisor.domain.wire import check_bounds
+from probes.events import Event, Visited, snake_case
 from probes.outcome import Outcome
 from probes.shape import Amount, Count, Shape
 

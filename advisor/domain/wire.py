@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 import typing
 from typing import TypeVar
 
@@ -21,7 +20,7 @@ from probes.shape import Bounds
 Message = TypeVar("Message", Event, Outcome)
 
 EVENTS_BY_TAG: dict[str, type[Event]] = {
-    typing.get_args(typing.get_type_hints(kind)["event"])[0]: kind
+    kind.event: kind
     for module in (events, checks)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
@@ -29,10 +28,6 @@ EVENTS_BY_TAG: dict[str, type[Event]] = {
 # msgspec resolves a type at its first use, and two threads that do so at once crash.
 for _kind in EVENTS_BY_TAG.values():
     msgspec.json.Decoder(_kind)
-
-
-def snake_case(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def decode(message: bytes, kind: type[Message]) -> Message:
