@@ -20,15 +20,9 @@ from probes.subjects.outputs import collect
 BFLOAT16 = "tensor(bfloat16)"
 #: ONNX's number and PyTorch's type of each element type, by ONNX Runtime's name.
 ELEMENT_TYPES: dict[str, tuple[int, torch.dtype]] = {
-    BFLOAT16: (onnx.TensorProto.BFLOAT16, torch.bfloat16),
-    **{
-        name: (
-            onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind)),
-            torch.from_numpy(np.empty(0, kind)).dtype,
-        )
-        for name, kind in ARRAY_TYPES.items()
-    },
-}
+    name: (onnx.helper.np_dtype_to_tensor_dtype(kind), torch.from_numpy(np.empty(0, kind)).dtype)
+    for name, kind in ARRAY_TYPES.items()
+} | {BFLOAT16: (onnx.TensorProto.BFLOAT16, torch.bfloat16)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,15 +50,7 @@ class HostValues(SessionProgram):
 
     def feed(self, inputs: list[Any]) -> dict[str, Any]:
         tensors = named_tensors(self.session, inputs, "cpu")
-        return {
-            # bfloat16 passes through numpy as uint16.
-            name: ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
-                tensor.view(torch.uint16).numpy(), ELEMENT_TYPES[BFLOAT16][0]
-            )
-            if tensor.dtype == torch.bfloat16
-            else ort.OrtValue.ortvalue_from_numpy(tensor.numpy())
-            for name, tensor in tensors.items()
-        }
+        return {name: ort.OrtValue.from_dlpack(tensor) for name, tensor in tensors.items()}
 
     def __call__(self, device_inputs: dict[str, Any]) -> Any:
         return self.session.run_with_ort_values(None, device_inputs)
@@ -119,17 +105,18 @@ class TensorBinding(SessionProgram):
         binding = self.session.io_binding()
         for value, tensor in pairs:
             self._bind(binding.bind_input, value, tensor)
-        for value in self.session.get_outputs():
+        declared = self.session.get_outputs()
+        for value in declared:
             binding.bind_output(value.name, self.device)
         pytorch.synchronise()  # the session runs on its own stream
         self.session.run_with_iobinding(binding)
-        shapes = [output.shape() for output in binding.get_outputs()]
-        outputs = []
-        for value, shape in zip(self.session.get_outputs(), shapes, strict=True):
-            _, dtype = element_type_of(value)
-            outputs.append(torch.empty(shape, dtype=dtype, device=self.device))
-            self._bind(binding.bind_output, value, outputs[-1])
-        return BoundTensors(binding, pairs, tuple(outputs))
+        outputs = tuple(
+            torch.empty(made.shape(), dtype=element_type_of(value)[1], device=self.device)
+            for value, made in zip(declared, binding.get_outputs(), strict=True)
+        )
+        for value, tensor in zip(declared, outputs, strict=True):
+            self._bind(binding.bind_output, value, tensor)
+        return BoundTensors(binding, pairs, outputs)
 
     def _bind(self, bind: Callable[..., None], value: Any, tensor: torch.Tensor) -> None:
         number, _ = element_type_of(value)

@@ -21,19 +21,12 @@ from probes.shape import Shape
 from probes.subjects import onnx_inputs
 
 #: numpy's type of each tensor type, by ONNX Runtime's name; numpy has no bfloat16.
-ARRAY_TYPES: dict[str, Any] = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(double)": np.float64,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-    "tensor(int16)": np.int16,
-    "tensor(int8)": np.int8,
-    "tensor(uint64)": np.uint64,
-    "tensor(uint32)": np.uint32,
-    "tensor(uint16)": np.uint16,
-    "tensor(uint8)": np.uint8,
-    "tensor(bool)": np.bool_,
+ARRAY_TYPES: dict[str, Any] = {"tensor(float)": np.dtype("float32")} | {
+    f"tensor({name})": np.dtype(name)
+    for name in (
+        *("float16", "double", "int64", "int32", "int16", "int8"),
+        *("uint64", "uint32", "uint16", "uint8", "bool"),
+    )
 }
 WEIGHT_PRECISIONS = {
     onnx.TensorProto.FLOAT: "float32",
@@ -82,14 +75,14 @@ class OnnxSubject(Subject):
         self._unoptimised = open_session(self.file, options)
         refuse_other_types(self.file, self._unoptimised)
         graph = onnx.load(self.file, load_external_data=False).graph
-        self._facts, weights = onnx_inputs.GraphFacts(graph), graph.initializer
+        self._demands, weights = onnx_inputs.InputDemands(graph), graph.initializer
         self._integers_below = INTEGER_LIMITS[0]
         self._given = self._read_given(request.subject.get("inputs", ""))
         self.parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
         self.parameter_bytes = sum(
             int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights
         )
-        types = [np.dtype(ARRAY_TYPES[value.type]) for value in self._unoptimised.get_inputs()]
+        types = [ARRAY_TYPES[value.type] for value in self._unoptimised.get_inputs()]
         of_inputs = (each.name for each in types if each.kind == "f")
         self.dtype = precision_of(weights) or next(of_inputs, "float32")
 
@@ -119,9 +112,9 @@ class OnnxSubject(Subject):
     def at(self, request: Request) -> OnnxSubject:
         if not self.has_length:
             raise ModelError(*NO_LENGTH)
-        found = copy.copy(self)
-        found._request = request  # noqa: SLF001 - a copy of this object
-        return found
+        changed = copy.copy(self)
+        changed._request = request  # noqa: SLF001 - a copy of this object
+        return changed
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         self._check_batch_size(batch_size)
@@ -191,13 +184,13 @@ class OnnxSubject(Subject):
 
     def _draw(self, value: Any, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         array_type = ARRAY_TYPES[value.type]
-        if np.issubdtype(array_type, np.floating):
+        if array_type.kind == "f":
             return generator.standard_normal(shape).astype(array_type)
         drawn = onnx_inputs.draw_integers(
             value.name,
             shape,
             generator,
-            rows=2 if array_type is np.bool_ else self._facts.rows.get(value.name),
+            rows=2 if array_type.kind == "b" else self._demands.rows.get(value.name),
             length=self._request.input_tokens,
             below=self._integers_below,
         )
@@ -205,7 +198,7 @@ class OnnxSubject(Subject):
 
     def _sizes(self, batch_size: int, length: int) -> list[tuple[int, ...]]:
         return onnx_inputs.solve_sizes(
-            self._unoptimised.get_inputs(), self._facts, batch_size, length
+            self._unoptimised.get_inputs(), self._demands, batch_size, length
         )
 
     def _check_batch_size(self, batch_size: int) -> None:

@@ -70,8 +70,8 @@ def count_rows(file: str, given: str) -> tuple[int, bool]:
     return factory.shared_rows(*factory.read_given(given)), False
 
 
-class GraphFacts:
-    """What the nodes of a graph tell about its inputs."""
+class InputDemands:
+    """What the nodes and weights of a graph demand of its inputs."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         #: By input, the rows of the smallest table that its values are indices of.
@@ -141,7 +141,7 @@ def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
 
 
 def solve_sizes(
-    declared: Sequence[Any], facts: GraphFacts, batch_size: int, length: int
+    declared: Sequence[Any], demands: InputDemands, batch_size: int, length: int
 ) -> list[tuple[int, ...]]:
     """Return the sizes of each input; `declared` are the inputs of a session.
 
@@ -157,7 +157,7 @@ def solve_sizes(
     has_past = any("past" in name.lower() for name in (*names, *(each.name for each in declared)))
     new = [value.shape[-1] for value in declared if value.name.endswith("input_ids")]
     total = length + next((size for size in new if isinstance(size, int)), length)
-    sizes = _Sizes(batch, own_of_masks, facts, batch_size, length, total if has_past else None)
+    sizes = _Sizes(batch, own_of_masks, demands, batch_size, length, total if has_past else None)
     return [
         tuple(sizes.of_axis(value, axis) for axis in range(len(value.shape))) for value in declared
     ]
@@ -169,7 +169,7 @@ class _Sizes(NamedTuple):
     #: Names of the batch, and those that only masks have.
     batch: set[str]
     own_of_masks: set[str]
-    facts: GraphFacts
+    demands: InputDemands
     batch_size: int
     length: int
     #: Length of the cache and of the new tokens; None without a cache.
@@ -194,8 +194,8 @@ class _Sizes(NamedTuple):
         if self.total is not None and is_mask(value.name) and is_own:
             return self.total
         for place in (axis, axis - len(value.shape)):
-            if (value.name, place) in self.facts.sizes:
-                return self.facts.sizes[value.name, place]
+            if (value.name, place) in self.demands.sizes:
+                return self.demands.sizes[value.name, place]
         return _evaluate(name, self.of_name) if name else self.length
 
 

@@ -163,7 +163,7 @@ def shapes_of(*shapes: list[int | str | None]) -> list[Any]:
 def test_free_dimensions_have_the_sizes_that_their_names_state(
     shapes: list[list[int | str | None]], sizes: list[tuple[int, ...]]
 ) -> None:
-    facts = onnx_inputs.GraphFacts(onnx.GraphProto())
+    facts = onnx_inputs.InputDemands(onnx.GraphProto())
     assert onnx_inputs.solve_sizes(shapes_of(*shapes), facts, 3, 8) == sizes
 
 
@@ -179,7 +179,7 @@ def test_free_dimensions_have_the_sizes_that_weights_demand(
     operator: str, weight: tuple[int, ...], shape: list[Any], size: tuple[int, ...]
 ) -> None:
     graph = f"weights (float[] x0) => (float[] y) {{ y = {operator}(x0, w) }}"
-    facts = onnx_inputs.GraphFacts(model_of(graph, w=np.ones(weight, np.float32)).graph)
+    facts = onnx_inputs.InputDemands(model_of(graph, w=np.ones(weight, np.float32)).graph)
     assert onnx_inputs.solve_sizes(shapes_of(shape), facts, 2, 8) == [size]
 
 
