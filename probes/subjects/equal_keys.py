@@ -6,6 +6,7 @@ is called with the ranks of the values instead, in which equal values have an or
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -58,6 +59,21 @@ class UsedPlaces:
     def are_kept(self) -> bool:
         """Whether some exist still: they are outputs, or a state of the model."""
         return any(place() is not None for place in self._places.values())
+
+
+def leave_out_dynamo() -> None:
+    """Let calls in the modes that are defined so far not import Dynamo, which takes seconds.
+
+    PyTorch wraps the method of each mode so that Dynamo does not compile it, and imports Dynamo in
+    its first call. Where nothing has imported Dynamo, nothing is compiled. `torch._disable_dynamo`
+    keeps the wrapped method in this attribute; without it Dynamo is imported as before.
+    """
+    if "torch._dynamo" in sys.modules:
+        return
+    for mode in TorchDispatchMode.__subclasses__():
+        method = getattr(mode.__torch_dispatch__, "__wrapped__", None)
+        if method is not None:
+            method.__dynamo_disable = method  # noqa: SLF001 - nothing public does this
 
 
 class Observer(TorchDispatchMode):

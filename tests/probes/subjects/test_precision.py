@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -169,3 +171,19 @@ def test_an_rms_norm_without_an_epsilon_has_that_of_its_own_precision(name: str)
         torch.nn.RMSNorm(8, eps=0.5)
     )
     assert given(small)[0, 0].item() == pytest.approx(2.0**-11.5, rel=1e-6)
+
+
+WITHOUT_DYNAMO = """
+import sys, torch
+from probes.subjects import equal_keys, outputs
+equal_keys.leave_out_dynamo()
+with equal_keys.Observer():
+    torch.ones(2) + 1
+assert outputs.count_flops(lambda: torch.ones(3, 5) @ torch.ones(5, 7))
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+def test_the_modes_of_a_reference_do_not_import_dynamo() -> None:
+    """Its import takes seconds, for which the first answer waits."""
+    subprocess.run([sys.executable, "-c", WITHOUT_DYNAMO], check=True)
