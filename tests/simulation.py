@@ -208,6 +208,8 @@ class SimulatedSession:
         """Return whether the arm is built; every running arm is."""
         return arm in self._running
 
+    is_built = is_warmed_up
+
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         for arm in sorted(self._running if arms is None else self._running & set(arms)):
             yield WorkerEnded(arm=arm, process=self._processes[arm][0], outcome=Outcome())

@@ -62,7 +62,8 @@ def _shared_failure(state: RunState, planned: Arm) -> Failure | None:
     """Return the failure of another arm of the workflow that this one would have, too.
 
     Arms of the same precisions open the same models, and those with one artefact build the same.
-    Where two arms failed alike, it is for what they share.
+    What runs nothing without options runs nothing with them. Where two arms failed alike, it is for
+    what they share.
     """
     alike = collections.Counter[tuple[str, str]]()
     for other in state.plan.arms:
@@ -79,7 +80,7 @@ def _shared_failure(state: RunState, planned: Arm) -> Failure | None:
         builds_same = bool(planned.artefact) and other.artefact == planned.artefact
         if (
             (opens_same_models and failure.status == "unsupported")
-            or (builds_same and failure.status != "not-engaged")
+            or (builds_same if failure.status != "not-engaged" else not other.options)
             or alike[failure.status, failure.reason] > 1
         ):
             return failure

@@ -16,7 +16,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.results import ScoredArm
-from advisor.domain.run_state import Header, RunState
+from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
 from advisor.execute.build_limits import IMPORT_SECONDS
 from advisor.execute.run_in_progress import RunInProgress
@@ -118,7 +118,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     rivals = [each for each in ahead if may_save_builds(each, state)]
     if _promise(planned) <= 0:
         return bool(rivals)
-    if is_quick(planned) or (state.groups and _has_processors_for(len(ahead) + 1, progress.header)):
+    if is_quick(planned) or _has_processors_for([planned, *ahead], progress):
         return False
     is_running = progress.session.is_running(planned.id)
     return any(promises_as_much(each, planned, is_running=is_running) for each in rivals)
@@ -151,8 +151,11 @@ def promises_as_much(rival: Arm, planned: Arm, *, is_running: bool) -> bool:
     return _rank(rival) >= _rank(planned)
 
 
-def _has_processors_for(builds: int, header: Header) -> bool:
-    return builds * PROCESSORS_OF_A_BUILD <= header.machine.cpu.usable_processors
+def _has_processors_for(arms: Iterable[Arm], progress: RunInProgress) -> bool:
+    is_built = progress.session.is_built
+    builds = sum(not is_quick(each) and not is_built(each.id) for each in arms)
+    processors = progress.header.machine.cpu.usable_processors
+    return builds * PROCESSORS_OF_A_BUILD <= processors
 
 
 def is_overdue(planned: Arm, state: RunState) -> bool:

@@ -123,6 +123,7 @@ def limit_after(failures: Mapping[str, Failure], *arms: Arm) -> BuildLimit | Fai
         ("build-failed", "build", {}, True),
         ("build-failed", "build", {"artefact": "file"}, False),
         ("out-of-memory", "build", {"artefact": "file"}, True),
+        ("not-engaged", "correctness", {"options": {"mode": "fast"}}, False),
     ],
 )
 def test_an_arm_that_would_fail_like_its_sibling_is_not_built(
@@ -147,7 +148,10 @@ def test_an_arm_is_not_built_where_two_of_its_workflow_failed_alike(
 ) -> None:
     reasons = {"compile": "nothing was captured", "compile/graph": second_reason}
     failures = {arm: Failure(status, "correctness", reason) for arm, reason in reasons.items()}
-    arms = [builders.arm(arm, workflow="compile") for arm in (*failures, "compile/third")]
+    arms = [
+        builders.arm(arm, workflow="compile", options={"mode": arm})
+        for arm in (*failures, "compile/third")
+    ]
     assert limit_after(failures, *arms) == (None if is_built else failures["compile"])
 
 

@@ -43,7 +43,7 @@ class IdleSession:
         del arm
         return False
 
-    is_prepared = is_warmed_up = has_started = is_running
+    is_prepared = is_built = is_warmed_up = has_started = is_running
 
 
 class BusySession(IdleSession):
@@ -195,14 +195,10 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         assert [chosen(queue, 0) for _ in range(2)] == ["compile/slow", None]
 
 
-@pytest.mark.parametrize(
-    ("processors", "has_raced", "second"),
-    [(10, True, "compile/slow"), (9, True, None), (10, False, None)],
-)
-def test_no_arm_waits_after_the_first_race_where_processors_are_free(
-    processors: int, has_raced: bool, second: str | None
-) -> None:
+@pytest.mark.parametrize(("processors", "second"), [(10, "compile/slow"), (9, None)])
+def test_no_arm_waits_where_processors_are_free(processors: int, second: str | None) -> None:
     arms = [
+        expecting("graph", 1.0, possible_gain=1.0),
         expecting("compile", 20.0, possible_gain=2.0),
         expecting("compile/slow", 30.0, possible_gain=2.0),
         expecting("useless", 30.0, possible_gain=0.0),
@@ -212,9 +208,7 @@ def test_no_arm_waits_after_the_first_race_where_processors_are_free(
     cpu = replace(header.machine.cpu, usable_processors=processors)
     header = replace(header, machine=replace(header.machine, cpu=cpu))
     queue.progress = replace(queue.progress, header=header)
-    if has_raced:
-        queue.progress.recorder.record(RaceOpened(shape=Shape(1), arms=(BASELINE,)))
-    assert [chosen(queue, 0) for _ in arms] == ["compile", second, None]
+    assert [chosen(queue, 0) for _ in arms] == ["graph", "compile", second, None]
 
 
 @pytest.mark.parametrize(("at", "second"), [(40.0, None), (60.0, "unknown")])
