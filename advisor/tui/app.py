@@ -53,7 +53,7 @@ class AdvisorApp(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("ctrl+q", "leave", priority=True),
         bind("ctrl+g", "show_run", tooltip="the run in progress"),
-        bind("H", "history", tooltip="the stored runs"),
+        bind("H", "home", tooltip="the first screen, with the stored runs"),
         bind("ctrl+c", "interrupt", priority=True),
         bind("ctrl+z", "suspend_process", priority=True),
     ]
@@ -199,11 +199,11 @@ class AdvisorApp(App[int]):
         self.action_setup()
         self.setup_screen.restart()
 
-    def action_history(self) -> None:
-        from advisor.tui.history import HistoryScreen
-
-        if not isinstance(self.screen, HistoryScreen):
-            self.push_screen(HistoryScreen())
+    def choose_to_compare(self, run_id: str) -> None:
+        """Show the stored runs, to choose the one that this run is compared with."""
+        self.action_home()
+        if isinstance(self.screen, HomeScreen):
+            self.screen.mark(run_id)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         from advisor.tui import dialogs

@@ -85,7 +85,7 @@ class ChoiceDialog(Dialog[ScreenResultType]):
 def quit_dialog(run_status: str) -> ChoiceDialog[str]:
     """Ask what to do with a run in progress: `keep`, `cancel`, or an empty text to stay."""
     replies = (
-        Reply("k", "Keep it running", "keep", "quit; the run goes on, and the history opens it"),
+        Reply("k", "Keep it running", "keep", "quit; the run goes on, and Home opens it"),
         Reply(
             "c",
             "Cancel it",
@@ -181,7 +181,7 @@ GENERAL = """\
 F1  ?        help (in a field F1)   ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
 arrows j k   move                   tab     next widget
-ctrl+g       the run in progress    H       the stored runs
+ctrl+g       the run in progress    H       Home, with the stored runs
 ctrl+z       suspend; fg returns, and a run continues meanwhile
 """
 #: The option of the command line that a widget answers, where their names differ.
@@ -275,11 +275,10 @@ class Palette(CommandPalette):
 
 
 def available_commands(app: AdvisorApp) -> Iterable[SystemCommand]:
-    yield SystemCommand("go: Home", "this machine and the last runs", app.action_home)
+    yield SystemCommand("go: Home", "this machine and the stored runs", app.action_home)
     yield SystemCommand(
         "go: Questions", "ask a new question; a run continues", app.action_new_question
     )
-    yield SystemCommand("go: History", "the stored runs", app.action_history)
     yield SystemCommand("go: Doctor", "check this machine for problems", app.action_doctor)
     yield SystemCommand("run: Start", "measure with the current answers", app.action_start_now)
     controller = app.run_controller

@@ -1,4 +1,4 @@
-"""The first screen: what the program does, this machine, and the runs to open."""
+"""The first screen: what the program does, this machine, and the stored runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from textual.binding import BindingType
 from textual.widgets import Static
 
 from advisor.ask.catalogue_files import catalogue_directory
-from advisor.domain.answer import Answer
+from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.machine import Machine
 from advisor.domain.text import GIBIBYTE
-from advisor.store.runs import GOING_ON
-from advisor.store.store import Store
+from advisor.store.runs import GOING_ON, HistoryEntry
 from advisor.tui import panels
-from advisor.tui.runs import COLUMNS, RunsScreen, StoredItem, list_items
+from advisor.tui.advisor_screen import AdvisorScreen
+from advisor.tui.runs import COLUMNS, StoredItem, list_cells, list_items
 from advisor.tui.table import SelectableTable, Table
 from advisor.tui.widgets import bind
 
@@ -33,40 +33,53 @@ TRADE_OFF = (
     "three, so you say what matters."
 )
 NEW_ROW = "new"
-MOST_LISTED = 50
 #: Seconds between two looks at the runs that are going on.
 REFRESH_SECONDS = 2.0
-MARKS = {
+GLYPHS = {
     "running": "\N{BLACK RIGHT-POINTING TRIANGLE}",
     "paused": "\N{DOUBLE VERTICAL LINE}",
     "stopped": "\N{BLACK SQUARE}",
     "finished": "\N{CHECK MARK}",
     "imported": "\N{CHECK MARK}",
 }
+EXAMPLE_GLYPH, MARK_GLYPH = "\N{BLACK STAR}", "\N{BLACK DIAMOND}"
 
 
-class HomeScreen(RunsScreen):
+class HomeScreen(AdvisorScreen):
     HELP_TEXT = """\
 Enter opens the row under the cursor: a new question, a run that is going on, an answer, or the
 recorded run that is part of the program. n asks a new question; ctrl+r measures with the present
-answers, at first the built-in model. ctrl+g shows the run that is going on, r resumes the stopped
-run under the cursor. H lists all stored runs."""
+answers, at first the built-in model. ctrl+g shows the run that is going on, r resumes a stopped
+run. Space marks a run, or unmarks it, and c compares the marked run with the one under the cursor,
+as p3-advisor compare does; esc unmarks it. t edits a note, d deletes a run."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("n", "app.new_question", "New", "a new question"),
         bind("ctrl+r", "app.start_now", "Run now", "measure with the present answers"),
-        bind("H", "app.history", "History"),
-        bind("d", "app.doctor", "Check machine", "check it for problems, in the terminal"),
+        bind("r", "resume", "Resume", "resume the run under the cursor"),
+        bind("c", "compare", "Compare", "compare the marked run with the one under the cursor"),
+        bind("space", "mark", "Mark", "mark the run to compare, or unmark it"),
+        bind("t", "note", "Note", "edit the note on the run under the cursor"),
+        bind("d", "delete", "Delete", "delete the run under the cursor, after a confirmation"),
+        bind("m", "app.doctor", "Check machine", "check it for problems, in the terminal"),
     ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The stored runs, and the answers that were read of them.
+        self._items: list[StoredItem] = []
+        self._summaries: dict[str, AnswerSummary] = {}
+        #: The run to compare with another one.
+        self._marked: str | None = None
 
     def compose_body(self) -> ComposeResult:
         yield Static(Text(PURPOSE, "bold"), id="purpose", markup=False)
         yield Static(TRADE_OFF, id="trade-off", markup=False)
         yield Static("", id="machine", markup=False)
         yield SelectableTable(id="runs")
+        yield Static("", id="run", markup=False)
 
     def on_mount(self) -> None:
-        self.set_title(Text("Home", "bold"))
         self.query_one(Table).focus()
         self.draw()
         self.set_interval(REFRESH_SECONDS, self.on_screen_resume)
@@ -76,32 +89,87 @@ run under the cursor. H lists all stored runs."""
         if self.is_current:
             self.read_runs()
 
-    def list_runs(self, store: Store) -> list[StoredItem]:
-        # The sort is stable: those that are going on come first, each group newest first.
-        return sorted(list_items(store, MOST_LISTED), key=lambda item: item.state not in GOING_ON)
+    def read_runs(self) -> None:
+        store = self.app.context.store
+        self.app.background.start("runs", lambda: list_items(store), self._show_items)
+
+    def _show_items(self, items: list[StoredItem]) -> None:
+        self._items = items
+        self.draw()
+        ended = {item.entry.run_id: item.entry for item in items if item.state not in GOING_ON}
+        # A run that was resumed will have another answer.
+        self._summaries = {name: each for name, each in self._summaries.items() if name in ended}
+        unknown = [entry for name, entry in ended.items() if name not in self._summaries]
+        if any(entry.finished or entry.measured for entry in unknown):
+            store = self.app.context.store
+
+            def read() -> dict[str, AnswerSummary]:
+                from advisor.report import answer_files
+
+                return answer_files.read_summaries(store, unknown)
+
+            self.app.background.start("summaries", read, self._show_summaries)
+
+    def _show_summaries(self, summaries: dict[str, AnswerSummary]) -> None:
+        self._summaries |= summaries
+        self.draw()
 
     def draw(self) -> None:
         # A result may arrive before the widgets are there, or while the program ends.
         tables = self.query(Table)
         if not tables:
             return
+        self.set_title(Text("Compare with which run?" if self._marked else "Home", "bold"))
         self.query_one("#machine", Static).update(describe_machine(self.app.machine))
-        marks = {item.entry.run_id: MARKS[item.state] for item in self.items or ()}
-        new = {"mark": "+", "model": "New question", "answer": "measure a model"}
-        rows = {NEW_ROW: new, **self.rows(marks)}
+        tables.first().fill(COLUMNS, self._rows())
+        self.on_data_table_row_highlighted()
+
+    def _rows(self) -> dict[str, dict[str, str]]:
+        rows = {NEW_ROW: {"mark": "+", "model": "New question", "answer": "measure a model"}}
+        now = self.app.context.now()
+        for item in self._items:
+            run_id = item.entry.run_id
+            glyph = MARK_GLYPH if run_id == self._marked else GLYPHS[item.state]
+            rows[run_id] = {"mark": glyph, **list_cells(item, self._summaries.get(run_id), now)}
         for file, answer in list_examples().items():
             rows[str(file)] = {
-                "mark": "\N{BLACK STAR}",
+                "mark": EXAMPLE_GLYPH,
                 "model": answer.question.model.name.rpartition("/")[2],
                 "answer": "a recorded example",
                 "device": answer.device_name,
             }
-        tables.first().fill(COLUMNS, rows)
+        return rows
+
+    def _item_at_cursor(self) -> StoredItem | None:
+        run_id = self.query_one(Table).key_at_cursor()
+        return next((item for item in self._items if item.entry.run_id == run_id), None)
+
+    @property
+    def _entry(self) -> HistoryEntry:
+        """The run under the cursor, in actions that need one."""
+        item = self._item_at_cursor()
+        assert item is not None  # noqa: S101 - `refusal_of` refuses the others
+        return item.entry
 
     def refusal_of(self, action: str) -> str:
-        return "q quits" if action == "back" else super().refusal_of(action)
+        item = self._item_at_cursor()
+        match action:
+            case "back" if self._marked is None:
+                return "q quits"
+            case "resume" if item is None or item.state != "stopped":
+                return "only a stopped run can be resumed"
+            case "compare" if item is None or self._marked in {None, item.entry.run_id}:
+                return "space marks a run; then choose another one"
+            case "mark" | "note" | "delete" if item is None:
+                return "no stored run is under the cursor"
+        return ""
 
     def on_data_table_row_highlighted(self) -> None:
+        item, shown = self._item_at_cursor(), ""
+        if item is not None:
+            note = panels.printable(item.entry.note, 200)
+            shown = f"Run {item.entry.run_id}{f'   Note: {note}' if note else ''}"
+        self.query_one("#run", Static).update(shown, layout=False)
         self.refresh_bindings()
 
     def on_data_table_row_selected(self) -> None:
@@ -110,6 +178,55 @@ run under the cursor. H lists all stored runs."""
             self.app.action_new_question()
         else:
             self.app.run_controller.open(str(row))
+
+    def action_back(self) -> None:
+        self.mark(None)
+
+    def action_resume(self) -> None:
+        self.app.run_controller.resume(self._entry.run_id)
+
+    def action_mark(self) -> None:
+        run_id = self._entry.run_id
+        self.mark(None if run_id == self._marked else run_id)
+
+    def mark(self, run_id: str | None) -> None:
+        """Choose the run that is compared with another one, or none."""
+        self._marked = run_id
+        self.draw()
+
+    def action_compare(self) -> None:
+        # Ids begin with the time, so that the older run comes first.
+        pair = sorted((self._marked or "", self._entry.run_id))
+        self.app.run_in_terminal(["compare", *pair])
+
+    def action_note(self) -> None:
+        from advisor.tui.dialogs import LineDialog
+
+        entry = self._entry
+
+        def write(note: str) -> str:
+            with self.app.showing_errors():
+                self.app.context.store.find(entry.run_id).write_note(note)
+            return ""
+
+        lead = f"Note on run {entry.run_id}; an empty note is removed."
+        placeholder = "for example: before the driver was updated"
+        self.app.push_screen(LineDialog(lead, entry.note, write, placeholder))
+
+    def action_delete(self) -> None:
+        from advisor.tui.dialogs import delete_dialog
+
+        entry = self._entry
+
+        def delete() -> None:
+            if self._marked == entry.run_id:
+                self._marked = None
+            try:
+                self.app.context.store.delete(entry.run_id)
+            finally:
+                self.read_runs()
+
+        self.app.confirm(delete_dialog(entry), delete)
 
 
 def describe_machine(machine: Machine | None) -> str:

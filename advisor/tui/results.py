@@ -33,7 +33,6 @@ from advisor.tui.answer_panes import (
     ranking_table,
     render_answer_lines,
 )
-from advisor.tui.history import HistoryScreen
 from advisor.tui.table import SelectableTable, Table
 from advisor.tui.widgets import Weights, bind
 
@@ -242,7 +241,7 @@ attached come from a stored run, which the first lines name and o opens."""
         actions.export(self.app, self.shown, explored=self.is_explored)
 
     def action_compare(self) -> None:
-        self.app.push_screen(HistoryScreen(marked=self.shown.answer.run_id))
+        self.app.choose_to_compare(self.shown.answer.run_id)
 
 
 TABS = ("Explanation", "Code", "Log")

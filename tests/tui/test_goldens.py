@@ -23,7 +23,6 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog
-from advisor.tui.history import HistoryScreen
 from advisor.tui.home import HomeScreen
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import DetailScreen, ResultsScreen
@@ -36,7 +35,7 @@ TIMEOUT_SECONDS = 60
 #: others look alike and are compared at the smaller of the usual sizes.
 FURTHER_SIZES = {
     "live": SMALLEST,
-    **dict.fromkeys(("home", "history", "model", "generated", "detail"), (120, 40)),
+    **dict.fromkeys(("home", "model", "generated", "detail"), (120, 40)),
 }
 #: Lines with the time differ in every run.
 TIME = "elapsed"
@@ -148,17 +147,11 @@ async def test_results_of_equal_and_of_many_arms(context: Context, *, update: bo
 
 
 @pytest.mark.slow
-async def test_questions_help_history_and_comparison(
-    finished: Run,
-    unfinished: Run,
-    tui_context: Context,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    update: bool,
+async def test_questions_and_help(
+    finished: Run, tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
     machine = builders.gpu_machine()
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
-    assert finished.directory.parent == unfinished.directory.parent
     app = AdvisorApp(
         LaunchOptions(run_options=RunOptions(gpu="cpu", workflows="quick,alike")),
         builders.replace(tui_context, store=Store(finished.directory.parents[1])),
@@ -170,11 +163,6 @@ async def test_questions_help_history_and_comparison(
             await compare(name, pilot, update=update)
         await pilot.reach(HelpDialog, "question_mark")
         await compare("help", pilot, update=update)
-        await pilot.press("escape")
-        app.action_history()
-        await pilot.wait_for_screen(HistoryScreen)
-        await pilot.press("space", "down", "space")
-        await compare("history", pilot, update=update)
 
 
 async def test_home_without_runs_and_with_them(
@@ -190,6 +178,7 @@ async def test_home_without_runs_and_with_them(
             make_run(context.store, finished=is_finished)
         home.read_runs()
         await pilot.wait_for_text("2.29x")
+        await pilot.until_text("Compare with", "down", "space")
         await compare("home", pilot, update=update)
 
 

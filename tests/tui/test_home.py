@@ -1,4 +1,4 @@
-"""The screens that list stored runs."""
+"""The first screen and its list of stored runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.history import EMPTY_MESSAGE, HistoryScreen
 from advisor.tui.home import TRADE_OFF, HomeScreen, list_examples
 from advisor.tui.results import ResultsScreen
 from advisor.tui.runs import (
@@ -141,12 +140,12 @@ def test_a_list_of_runs_may_be_read_after_the_widgets_are_gone() -> None:
     assert not screen.query(Table)
 
 
-async def open_history(pilot: ScreenPilot, runs: int) -> HistoryScreen:
-    """Open the screen and wait until it lists so many runs."""
-    assert isinstance(pilot.app, AdvisorApp)
-    pilot.app.action_history()
-    screen = await pilot.wait_for_screen(HistoryScreen)
-    await pilot.wait_for(lambda: screen.query_one(Table).row_count == runs)
+async def list_runs(pilot: ScreenPilot, runs: int) -> HomeScreen:
+    """Wait until so many runs are listed; move the cursor to the first one."""
+    screen = await pilot.wait_for_screen(HomeScreen)
+    others = 1 + len(list_examples())
+    await pilot.wait_for(lambda: screen.query_one(Table).row_count == runs + others)
+    await pilot.press("down")
     return screen
 
 
@@ -154,7 +153,7 @@ async def test_a_note_can_be_written_and_removed(context: Context) -> None:
     run = make_run(context.store, finished=True)
     make_run(context.store, finished=False)
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
-        await open_history(pilot, 2)
+        await list_runs(pilot, 2)
         await pilot.until_text("Note: [/old] driver", "t", *"[/old] driver", "enter")
         assert run.note() == "[/old] driver"
         await pilot.resize_terminal(140, 40)
@@ -165,25 +164,18 @@ async def test_a_note_can_be_written_and_removed(context: Context) -> None:
 
 
 async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> None:
-    app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        app.action_history()
-        await pilot.wait_for_screen(HistoryScreen)
-        await pilot.wait_for_text(EMPTY_MESSAGE[:12])
+    make_run(context.store, finished=True)
+    make_run(context.store, finished=False)
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
         rows = {"mark", "note", "delete"}
-        assert not {"resume", "compare", *rows} & pilot.key_hints()
-        make_run(context.store, finished=True)
-        make_run(context.store, finished=False)
-        await app.pop_screen()
-        screen = await open_history(pilot, 2)
+        assert not {"resume", "compare", "back", *rows} & pilot.key_hints()
+        await list_runs(pilot, 2)
         await pilot.wait_for(lambda: rows <= pilot.key_hints())
-        assert not {"resume", "compare"} & pilot.key_hints()
-        await pilot.press("space", "d", "t")
-        assert app.screen is screen, "keys of one row wait while a run is marked"
-        await pilot.wait_for(lambda: "note" not in pilot.key_hints())
-        assert not {"resume", "compare", "delete", "new"} & pilot.key_hints()
-        await pilot.until(lambda: {"mark", "compare"} <= pilot.key_hints(), "down")
-        await pilot.until(lambda: {"note", "delete", "new"} <= pilot.key_hints(), "up", "space")
+        assert not {"resume", "compare", "back"} & pilot.key_hints()
+        await pilot.press("space")
+        assert "compare" not in pilot.key_hints(), "a run is not compared with itself"
+        await pilot.until(lambda: "compare" in pilot.key_hints(), "down")
+        await pilot.until(lambda: "compare" not in pilot.key_hints(), "escape")
 
 
 def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> None:
@@ -198,16 +190,14 @@ def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> N
     assert undecided["answer"] == "stopped"
 
 
-async def test_the_history_is_as_wide_as_the_terminal_also_with_a_scroll_bar(
-    context: Context,
-) -> None:
+async def test_the_list_is_as_wide_as_the_terminal_also_with_a_scroll_bar(context: Context) -> None:
     model = TransformersModel(name="an-owner/a-model-with-a-long-name-that-fills", weights="random")
     question = builders.question(model=model)
     for number in range(10, 40):
         run_id = f"20261121-1300{number}-0000"
         context.store.create(builders.header(run_id=run_id, question=question))
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
-        table = (await open_history(pilot, 30)).query_one(Table)
+        table = (await list_runs(pilot, 30)).query_one(Table)
         await pilot.wait_for_text("no measurement")
         assert table.max_scroll_y > 0
         assert table.virtual_size.width <= table.scrollable_content_region.width
@@ -218,15 +208,15 @@ async def test_a_run_is_deleted_after_a_confirmation_and_not_while_it_is_active(
 ) -> None:
     run, other = make_run(context.store, finished=True), make_run(context.store, finished=False)
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
-        screen = await open_history(pilot, 2)
+        screen = await list_runs(pilot, 2)
         await pilot.reach(ChoiceDialog, "d")
         assert run.directory.name in await pilot.check_at(SMALLEST)
-        await pilot.reach(HistoryScreen, "escape")
+        await pilot.reach(HomeScreen, "escape")
         assert run.directory.exists()
         with run.writer():
             await pilot.until_text("another process", "d", "y")
         assert run.directory.exists()
         await pilot.until(lambda: not run.directory.exists(), "d", "y")
         table = screen.query_one(Table)
-        await pilot.wait_for(lambda: table.row_count == 1)
-        assert table.key_at_cursor() == other.directory.name
+        await pilot.wait_for(lambda: run.directory.name not in table.rows)
+        assert other.directory.name in table.rows

@@ -20,12 +20,12 @@ from advisor.report.headline import first_line
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.form import Choice
-from advisor.tui.history import HistoryScreen
 from advisor.tui.home import HomeScreen
 from advisor.tui.live import LiveScreen
 from advisor.tui.plan_step import PlanStep
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import StartRunner
+from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table
 from advisor.tui.target_step import TargetStep
 
@@ -35,12 +35,12 @@ async def test_a_command_of_the_palette_runs_once_however_often_enter_is_pressed
 ) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with showing(HomeScreen, app) as (pilot, _):
-        await pilot.press("ctrl+p", *"hist")
+        await pilot.press("ctrl+p", *"quest")
         await pilot.settle()
         for _ in range(3):  # without waiting between the keys
             app.simulate_key("enter")
-        await pilot.wait_for_screen(HistoryScreen)
-        assert [type(screen) for screen in app.screen_stack] == [HomeScreen, HistoryScreen]
+        await pilot.wait_for_screen(SetupScreen)
+        assert [type(screen) for screen in app.screen_stack] == [HomeScreen, SetupScreen]
 
 
 async def test_an_invalid_field_is_reported_as_it_is_left_and_keeps_the_question(
@@ -194,20 +194,16 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
     assert not (run.directory / "control").exists()
 
 
-async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_measures_it(
+async def test_a_stopped_run_is_resumed_only_when_nothing_measures_it(
     context: Context, waiting_host: StartRunner
 ) -> None:
     run = make_run(context.store, finished=False)
     app = AdvisorApp(LaunchOptions(), context, start_runner=waiting_host)
     async with running_app(app) as pilot:
         with run.writer():
-            app.action_history()
-            await pilot.wait_for_screen(HistoryScreen)
-            await pilot.wait_for_text("running")
+            await pilot.until_text("running", "down")
             assert "stopped" not in pilot.text()
             await pilot.wait_for(lambda: "resume" not in pilot.key_hints())
-        await pilot.press("escape")
-        app.action_history()
         await pilot.wait_for_text("stopped")
         await pilot.wait_for(lambda: "resume" in pilot.key_hints())
         await pilot.press("ctrl+g")

@@ -40,8 +40,7 @@ from advisor.tui.answer_panes import (
 )
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog, LineDialog
-from advisor.tui.history import HistoryScreen
-from advisor.tui.home import list_examples
+from advisor.tui.home import HomeScreen, list_examples
 from advisor.tui.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen
 from advisor.tui.table import SpeedAxis, Table
 from advisor.tui.widgets import WeightBar
@@ -336,15 +335,13 @@ async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
     second = make_run(context.store, finished=True, run_id="20261121-130000-0002", created=later)
     app = AdvisorApp(LaunchOptions(open=str(second.directory)), context)
     async with showing(ResultsScreen, app) as (pilot, _):
-        history = await pilot.reach(HistoryScreen, "b")
-        table = history.query_one(Table)
-        await pilot.wait_for(lambda: table.row_count == 2)
-        table.move_cursor_to(second.directory.name)
-        assert not {"r", "c", "t", "d", "n"} & history.active_bindings.keys()
-        await pilot.press("c")
-        assert app.screen is history, "a run is not compared with itself"
+        home = await pilot.reach(HomeScreen, "b")
+        table = home.query_one(Table)
+        await pilot.wait_for_text("Compare with which run?")
+        await pilot.wait_for(lambda: first.directory.name in table.rows)
         table.move_cursor_to(first.directory.name)
-        await pilot.press("space", "c")
+        await pilot.until(lambda: "compare" in pilot.key_hints())
+        await pilot.press("c")
     command, _, before, after = capfd.readouterr().out.splitlines()[:4]
     assert command.startswith("p3-advisor compare ")
     assert first.directory.name in before

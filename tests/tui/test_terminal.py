@@ -213,12 +213,12 @@ def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(recorded: Run) -> N
         assert screen.wait() == 0
 
 
-def test_d_prints_the_checks_of_the_machine_and_the_exit_restores_the_terminal(
+def test_m_prints_the_checks_of_the_machine_and_the_exit_restores_the_terminal(
     home: pathlib.Path,
 ) -> None:
     with Terminal(home=home) as screen:
         screen.wait_for(b"recommends one")
-        screen.press(b"d")
+        screen.press(b"m")
         screen.wait_for(b"Press enter")
         assert b"python" in screen.latest
         screen.press(b"\r")
