@@ -62,10 +62,10 @@ def _may_end_by(end: float, planned: Arm, progress: RunInProgress) -> bool:
 class RacePause:
     """When the builds pause for a race.
 
-    The first race waits until all early arms are built or have failed. Later ones wait for the
-    interval of the presets while a build may end in it. Both need an arm that is ready, and wait a
-    little for arms that are nearly built. No race waits for an arm whose build it may save, because
-    another arm of the workflow is ready.
+    The first race waits until all early arms are built or have failed, or until its time in the
+    run. Later ones wait for the interval of the presets while a build may end in it. Both need an
+    arm that is ready, and wait a little for arms that are nearly built. No race waits for an arm
+    whose build it may save, because another arm of the workflow is ready.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RacePause:
         self._is_first = not progress.state.groups
         self._presets = progress.header.catalogue.presets.builds
         self._due = progress.clock() + (
-            self._presets.first_race_seconds
+            self._presets.first_race_seconds - progress.state.at
             if self._is_first
             else self._presets.race_interval_seconds
         )
@@ -127,14 +127,15 @@ class RacePause:
     def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.
 
-        A long build is nearly built when only the check is missing.
+        A long build is nearly built when only the check is missing, and so is any for a first race
+        that is due.
         """
         missing = missing_shapes(self._progress, planned.id)
         seconds = planned.expected_build_seconds
         is_short = seconds is not None and seconds <= self._presets.first_race_seconds
-        return missing == 0 or (
-            missing == 1 and is_short and len(self._progress.question.shapes) > 1
-        )
+        is_late = self._is_first and self._progress.clock() >= self._due
+        is_last = missing == 1 and len(self._progress.question.shapes) > 1
+        return missing == 0 or (is_last and is_short and not is_late)
 
     def _expects_others(self, running: Sequence[Arm]) -> bool:
         """Return whether the first race would have more than variants if it waited a little.

@@ -82,26 +82,29 @@ def with_built(count: int) -> dict[Shape, Built]:
 
 
 @pytest.mark.parametrize(
-    ("sizes_built", "seconds", "now", "is_due"),
+    ("sizes_built", "has_raced", "seconds", "now", "is_due"),
     [
-        (1, 30.0, 41.0, True),
-        (2, 30.0, 41.0, False),
+        (1, True, 30.0, 41.0, True),
+        (2, True, 30.0, 41.0, False),
+        # The first answer waits for no further shape.
+        (2, False, 30.0, 41.0, True),
+        (3, False, 30.0, 41.0, False),
         # The last shape of a long build takes too long.
-        (2, 90.0, 41.0, True),
-        (3, 90.0, 41.0, False),
+        (2, True, 90.0, 41.0, True),
+        (3, True, 90.0, 41.0, False),
         # The time for builds is over.
-        (1, 30.0, 75.0, True),
-        (3, 30.0, 75.0, False),
-        (3, 30.0, 79.0, True),
+        (1, False, 30.0, 75.0, True),
+        (3, False, 30.0, 75.0, False),
+        (3, False, 30.0, 79.0, True),
     ],
 )
 def test_a_race_that_is_due_waits_for_an_arm_that_is_nearly_built(
-    sizes_built: int, seconds: float, now: float, is_due: bool
+    sizes_built: int, has_raced: bool, seconds: float, now: float, is_due: bool
 ) -> None:
     clock = [0.0]
-    process = ProcessState(built=with_built(sizes_built))
-    pause = pause_of(process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0)
-    assert not pause.is_due()
+    process = ProcessState(built=with_built(sizes_built), building_since=0.0)
+    pause = pause_of(process, lambda: clock[0], has_raced=has_raced, seconds=seconds, at=0.0)
+    assert has_raced or not pause.is_due()
     clock[0] = now
     assert pause.is_due() is is_due
 
@@ -111,11 +114,20 @@ def test_a_build_of_one_shape_is_not_nearly_built_when_it_starts(
     sizes: tuple[int, ...], *, is_due: bool
 ) -> None:
     clock = [0.0]
-    process = ProcessState(built=with_built(len(sizes) - 1))
+    process = ProcessState(built=with_built(len(sizes) - 1), building_since=0.0)
     pause = pause_of(
-        process, lambda: clock[0], has_raced=False, seconds=30.0, at=0.0, batch_sizes=sizes
+        process, lambda: clock[0], has_raced=True, seconds=30.0, at=0.0, batch_sizes=sizes
     )
     clock[0] = 41.0
+    assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(("at", "is_due"), [(0.0, False), (25.0, True)])
+def test_the_first_race_is_due_by_the_time_of_the_run(at: float, *, is_due: bool) -> None:
+    clock = [0.0]
+    process = ProcessState(building_since=0.0)
+    pause = pause_of(process, lambda: clock[0], has_raced=False, seconds=60.0, at=at)
+    clock[0] = 6.0
     assert pause.is_due() is is_due
 
 
