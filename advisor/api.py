@@ -20,7 +20,13 @@ import msgspec
 from advisor.ask.context import Context
 from advisor.ask.run_options import DTYPE_SPELLINGS, RunOptions
 from advisor.domain.answer import Answer
-from advisor.domain.errors import ModelRefusedError, OptionValueError, UserError, choose_among
+from advisor.domain.errors import (
+    ModelRefusedError,
+    OptionValueError,
+    UserError,
+    choose_among,
+    reported_as,
+)
 from advisor.domain.run_events import LoggedEvent
 from advisor.execute.drafts import create, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
@@ -125,13 +131,10 @@ def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> s
     _check_keywords(model, keywords)
     from probes.subjects import live_models  # noqa: PLC0415 - imports torch, which the caller has
 
-    try:
+    what = f"{type(model).__name__} can be neither pickled nor exported"
+    next_step = "define it in a file and pass file.py:factory"
+    with reported_as(ModelRefusedError, what, next_step, live_models.NotSavableError):
         return live_models.save(model, arguments, directory, keywords)
-    except live_models.NotSavableError as problem:
-        raise ModelRefusedError(
-            f"{type(model).__name__} can be neither pickled nor exported: {problem}",
-            "define it in a file and pass file.py:factory",
-        ) from problem
 
 
 def _split(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -145,13 +148,10 @@ def _check_keywords(model: object, keywords: dict[str, object]) -> None:
     if not keywords:
         return
     forward: Callable[..., object] = model.forward  # type: ignore[attr-defined]
-    try:
+    what = f"the inputs do not fit {type(model).__name__}.forward"
+    next_step = "pass inputs=(tensor, ...) in the order of forward"
+    with reported_as(ModelRefusedError, what, next_step, TypeError):
         inspect.signature(forward).bind(**keywords)
-    except TypeError as problem:
-        raise ModelRefusedError(
-            f"the inputs do not fit {type(model).__name__}.forward: {problem}",
-            "pass inputs=(tensor, ...) in the order of forward",
-        ) from problem
 
 
 def make_options(
@@ -179,12 +179,9 @@ def make_options(
         fields["preset"] = priorities
     elif priorities is not None:
         fields["priority"] = format_priorities(priorities)
-    try:
+    what, next_step = "an option has a wrong value", "see p3-advisor recommend --help"
+    with reported_as(OptionValueError, what, next_step, msgspec.ValidationError):
         return msgspec.convert({"model": model, **fields}, RunOptions)
-    except msgspec.ValidationError as problem:
-        raise OptionValueError(
-            f"an option has a wrong value: {problem}", "see p3-advisor recommend --help"
-        ) from problem
 
 
 def _as_text(value: object) -> object:

@@ -20,7 +20,7 @@ from advisor.domain.catalogue import (
     Presets,
     StartWay,
 )
-from advisor.domain.errors import CatalogueError
+from advisor.domain.errors import CatalogueError, reported_as
 from advisor.domain.plan import probe_file
 from advisor.domain.rubric import Guideline, Rubric
 from advisor.domain.serving import ServingRules
@@ -93,15 +93,12 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
         _cite_counted_lines(table, integration)
         resolved = _with_environments(file, id_, table, tables.get("environment", {}))
         derived = {"id": id_, "has_probe": has_probe, "verified": verified.get(id_, ())}
-        try:
+        what = f"{file}: workflow.{id_}"
+        with reported_as(CatalogueError, what, "compare it with the other entries", ValueError):
             workflow = convert({**resolved, **derived}, Workflow)
-        except ValueError as problem:
-            raise CatalogueError(
-                f"{file}: workflow.{id_}: {problem}", "compare it with the other entries"
-            ) from problem
         if not workflow.has_probe and workflow.not_measured is None:
             raise CatalogueError(
-                f"{file}: workflow.{id_}: there is no module probes/workflows/{probe_file(id_)}",
+                f"{what}: there is no module probes/workflows/{probe_file(id_)}",
                 "add it, or give the reason in not_measured",
             )
         workflows.append(msgspec.structs.replace(workflow, integration=integration))
@@ -161,18 +158,11 @@ Content = TypeVar("Content")
 
 def read(file: pathlib.Path, content: type[Content]) -> Content:
     """Decode one TOML file as `content`; raise `CatalogueError`."""
-    try:
-        tables = msgspec.toml.decode(file.read_bytes())
-        found = convert(tables, content)
-    except OSError as problem:
-        raise CatalogueError(
-            f"{file} cannot be read: {problem.strerror}", "name a readable file"
-        ) from problem
-    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
-        raise CatalogueError(
-            f"{file}: {problem}", "compare it with the schema: p3-advisor --spec"
-        ) from problem
-    return found
+    with reported_as(CatalogueError, f"{file} cannot be read", "name a readable file"):
+        text = file.read_bytes()
+    next_step = "compare it with the schema: p3-advisor --spec"
+    with reported_as(CatalogueError, f"{file}", next_step, (ValueError, RecursionError)):
+        return convert(msgspec.toml.decode(text), content)
 
 
 def convert(tables: object, content: type[Content]) -> Content:

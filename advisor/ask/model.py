@@ -21,6 +21,7 @@ from advisor.domain.errors import (
     PickledWeightsError,
     UnknownModelError,
     choose_among,
+    reported_as,
 )
 from advisor.domain.model import (
     ExportedModel,
@@ -133,12 +134,9 @@ def _parse_synthetic(text: str, models: Models) -> SyntheticModel:
         "intermediate": intermediate,
         "layers": layers if block == "ffn-multilayer" else 1,
     }
-    try:
+    what = f"the sizes of {text!r} are out of range"
+    with reported_as(OptionValueError, what, "use smaller sizes", msgspec.ValidationError):
         return msgspec.convert(fields, SyntheticModel)
-    except msgspec.ValidationError as problem:
-        raise OptionValueError(
-            f"the sizes of {text!r} are out of range: {problem}", "use smaller sizes"
-        ) from problem
 
 
 def _parse_file(text: str) -> OnnxModel | ExportedModel:
@@ -250,22 +248,17 @@ def parse_directory(text: str, run_options: RunOptions, models: Models) -> Trans
 
 
 def _read_config(text: str, directory: pathlib.Path) -> dict[str, Any]:
-    try:
-        config = msgspec.json.decode((directory / "config.json").read_bytes())
-    except OSError as problem:
-        raise UnknownModelError(
-            f"directory {text!r} has no readable config.json", "use a transformers model directory"
-        ) from problem
-    except (msgspec.DecodeError, RecursionError) as problem:
-        raise ModelRefusedError(
-            f"{directory / 'config.json'} is not valid JSON: {problem}",
-            "save the model again with save_pretrained",
-        ) from problem
+    file, again = directory / "config.json", "save the model again with save_pretrained"
+    what = f"directory {text!r} has no readable config.json"
+    with reported_as(UnknownModelError, what, "use a transformers model directory"):
+        content = file.read_bytes()
+    what = f"{file} is not valid JSON"
+    with reported_as(ModelRefusedError, what, again, (msgspec.DecodeError, RecursionError)):
+        config = msgspec.json.decode(content)
     if not isinstance(config, dict) or "model_type" not in config:
         raise ModelRefusedError(
-            f"{directory / 'config.json'} has no model_type, so it is no model of transformers",
-            "save the model again with save_pretrained, or give a model of another library as"
-            " file.py:factory",
+            f"{file} has no model_type, so it is no model of transformers",
+            f"{again}, or give a model of another library as file.py:factory",
         )
     return config
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.errors import OptionValueError, choose_among
+from advisor.domain.errors import OptionValueError, choose_among, reported_as
 
 #: What reading raises for a file that is damaged or of another kind.
 READING_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -132,9 +132,6 @@ def _needed_parameters(function: ast.FunctionDef) -> list[str]:
 
 
 def _parse_python(file: pathlib.Path) -> ast.Module:
-    try:
+    what, caught = f"{str(file)!r} cannot be read as Python", (OSError, ValueError, SyntaxError)
+    with reported_as(OptionValueError, what, "mend the file", caught):
         return ast.parse(file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, SyntaxError) as problem:
-        raise OptionValueError(
-            f"{str(file)!r} cannot be read as Python: {problem}", "mend the file"
-        ) from problem

@@ -11,7 +11,7 @@ import msgspec
 from advisor.ask.option_values import parse_duration
 from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue, Models
-from advisor.domain.errors import OptionValueError, TaskError
+from advisor.domain.errors import OptionValueError, TaskError, reported_as
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.plan import ArmName
 from advisor.domain.question import Lengths, LoadQuestion, RequestLengths, Task
@@ -155,15 +155,12 @@ def parse_request_lengths(text: str, rules: ServingRules) -> tuple[str, tuple[Re
         return name, mixes[name].requests
     example = '{"input_tokens": 512, "output_tokens": 128}'
     advice = f"use one of {', '.join(mixes)}, or a file of JSON lines such as {example}"
-    try:
+    what = f"--lengths {name!r} is neither a known mix nor a file of lengths"
+    with reported_as(OptionValueError, what, advice, (OSError, ValueError, RecursionError)):
         lines = pathlib.Path(name).read_bytes().splitlines()
         lengths = tuple(
             msgspec.json.decode(line, type=RequestLengths) for line in lines if line.strip()
         )
-    except (OSError, ValueError, RecursionError) as problem:
-        raise OptionValueError(
-            f"--lengths {name!r} is neither a known mix nor a file of lengths: {problem}", advice
-        ) from problem
     if not lengths:
         raise OptionValueError(f"--lengths {name!r} has no lines", advice)
     return pathlib.Path(name).name, lengths

@@ -17,7 +17,7 @@ import typer
 from advisor.ask.run_options import RunOptions
 from advisor.cli.options import AsJson, GroupedCommand, SuggestingGroup, takes_run_options
 from advisor.cli.output import SKILL, make_context, print_rows, print_status, print_text
-from advisor.domain.errors import MissingExtraError, OptionValueError
+from advisor.domain.errors import MissingExtraError, OptionValueError, reported_as
 from advisor.domain.text import MEBIBYTE
 from advisor.domain.version import how_to_install
 
@@ -238,13 +238,10 @@ def _parse_requirement(text: str) -> str:
     """Return a requirement in its normal form; raise `OptionValueError` for anything else."""
     from packaging.requirements import InvalidRequirement, Requirement
 
-    try:
+    next_step = "name a package, and its versions if they matter, such as --with 'einops>=0.8'"
+    what = f"{text!r} is not a requirement"
+    with reported_as(OptionValueError, what, next_step, InvalidRequirement):
         return str(Requirement(text))
-    except InvalidRequirement as problem:
-        raise OptionValueError(
-            f"{text!r} is not a requirement",
-            "name a package, and its versions if they matter, such as --with 'einops>=0.8'",
-        ) from problem
 
 
 def _load() -> tuple[Context, Catalogue, pathlib.Path]:

@@ -16,7 +16,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
-from advisor.domain.errors import OptionValueError, OutputFileError, choose_among
+from advisor.domain.errors import OptionValueError, OutputFileError, choose_among, reported_as
 from advisor.domain.text import escape_control_chars
 
 if TYPE_CHECKING:
@@ -127,13 +127,10 @@ def write_output(output: str, content: str | bytes) -> None:
         sys.stdout.buffer.write(raw)
         sys.stdout.flush()
         return
-    try:
+    what, next_step = f"{output} cannot be written", "name another place with --output"
+    with reported_as(OutputFileError, what, next_step):
         pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(output).write_bytes(raw)
-    except OSError as problem:
-        raise OutputFileError(
-            f"{output} cannot be written: {problem.strerror}", "name another place with --output"
-        ) from problem
 
 
 def move_behind_command(args: Sequence[str], command: object) -> list[str]:

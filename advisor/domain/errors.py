@@ -7,9 +7,10 @@ give. All errors are in one module, so that they can be listed.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from probes.outcome import Failure
@@ -31,6 +32,21 @@ class UserError(Exception):
         self.what, self.next_step = what, next_step
         #: Of a failed process, what it reports.
         self.reason = reason or what
+
+
+@contextlib.contextmanager
+def reported_as(
+    kind: type[UserError],
+    what: str,
+    next_step: str,
+    caught: type[Exception] | tuple[type[Exception], ...] = OSError,
+) -> Iterator[None]:
+    """Raise an error of the user, with the reason, for a `caught` one of the block."""
+    try:
+        yield
+    except caught as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise kind(f"{what}: {reason}", next_step) from problem
 
 
 #: Characters that do not tell names apart.

@@ -10,7 +10,7 @@ import contextlib
 import os
 import pathlib
 
-from advisor.domain.errors import RunNotControllableError
+from advisor.domain.errors import RunNotControllableError, reported_as
 from advisor.store.files import open_regular, write_atomically
 
 COMMANDS, STATE = "control", "state"
@@ -26,18 +26,17 @@ class RunControl:
 
     def send(self, command: str) -> None:
         """Raise `RunNotControllableError` if the run belongs to another user."""
-        try:
+        what, next_step = (
+            "the run cannot be controlled from here",
+            "use the program that started it",
+        )
+        with reported_as(RunNotControllableError, what, next_step):
             if self._commands.parent.stat().st_uid != os.geteuid():
                 raise PermissionError(None, "it belongs to another user")
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
             descriptor = os.open(self._commands, flags, OWNER_ONLY)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(f"{command}\n".encode())
-        except OSError as problem:
-            raise RunNotControllableError(
-                f"the run cannot be controlled from here: {problem.strerror}",
-                "use the program that started it",
-            ) from problem
 
     def read_commands(self, offset: int) -> tuple[list[str], int]:
         """Return the complete lines after a byte, and the next offset; none of another user."""

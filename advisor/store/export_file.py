@@ -10,6 +10,7 @@ imported run is evidence, but its code is not run and its paths are not opened.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pathlib
 import re
@@ -20,7 +21,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from advisor.domain.errors import ExportFileError, NotWritableError
+from advisor.domain.errors import ExportFileError, reported_as
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import ArmsPlanned, LoggedEvent
 from advisor.domain.run_state import RUN_ID, Header
@@ -74,13 +75,9 @@ def _without_directories(body: bytes) -> bytes:
 
 def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:
     """Return the run in a file; raise `ExportFileError` if it is damaged, edited or too large."""
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_EXPORT_BYTES + 1)
-    except OSError as problem:
-        raise ExportFileError(
-            f"{file} cannot be read: {problem.strerror}", "check the name"
-        ) from problem
+    what = f"{file} cannot be read"
+    with reported_as(ExportFileError, what, "check the name"), file.open("rb") as stream:
+        content = stream.read(MAX_EXPORT_BYTES + 1)
     if len(content) > MAX_EXPORT_BYTES:
         raise ExportFileError(
             f"{file} is larger than {MAX_EXPORT_BYTES >> 20} MiB, the limit for a run", ASK_SENDER
@@ -94,11 +91,9 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     _check_integrity(body, manifest, name)
     header_line, *event_lines = body.split(b"\n")[:-1] or [b""]
     refuse_newer(header_line, RUN_SCHEMA, name)
-    try:
+    with reported_as(ExportFileError, f"{name} does not hold a run", SEND_AGAIN, DECODE_ERRORS):
         header = HEADERS.decode(header_line)
         events = [EVENTS.decode(line) for line in event_lines]
-    except DECODE_ERRORS as problem:
-        raise ExportFileError(f"{name} does not hold a run: {problem}", SEND_AGAIN) from problem
     if header.run_id != manifest.run_id or not RUN_ID.fullmatch(header.run_id):
         raise ExportFileError(
             f"{name} holds a run with the invalid id {header.run_id[:40]!r}", ASK_SENDER
@@ -109,13 +104,12 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
 
 def _decode_manifest(line: bytes, name: str) -> Manifest:
     refuse_newer(line, SCHEMA, name)
-    try:
+    what, next_step = (
+        f"{name} is not an exported run",
+        "use a file that p3-advisor export-run wrote",
+    )
+    with reported_as(ExportFileError, what, next_step, DECODE_ERRORS):
         return msgspec.json.decode(line, type=Manifest)
-    except DECODE_ERRORS as problem:
-        raise ExportFileError(
-            f"{name} is not an exported run: {problem}",
-            "use a file that p3-advisor export-run wrote",
-        ) from problem
 
 
 def _check_integrity(body: bytes, manifest: Manifest, name: str) -> None:
@@ -139,12 +133,9 @@ def _check_order(events: Sequence[LoggedEvent], name: str) -> None:
         raise ExportFileError(
             f"the events in {name} are not those of one run, from its plan on", SEND_AGAIN
         )
-    try:
+    what = f"the events in {name} do not fit together"
+    with reported_as(ExportFileError, what, SEND_AGAIN, (LookupError, ValueError)):
         fold(events)
-    except (LookupError, ValueError) as problem:
-        raise ExportFileError(
-            f"the events in {name} do not fit together: {problem}", SEND_AGAIN
-        ) from problem
 
 
 def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> Run:
@@ -159,16 +150,13 @@ def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> R
         directory.parent.mkdir(parents=True, exist_ok=True)
         partial = pathlib.Path(tempfile.mkdtemp(prefix=".import-", dir=directory.parent))
     imported = msgspec.structs.replace(header, foreign=True)
-    try:
+    with report_unwritable(directory, "free disk space"), contextlib.ExitStack() as on_failure:
+        on_failure.callback(shutil.rmtree, partial, ignore_errors=True)
         stored = Run(partial)
         write_atomically(stored.header_file, msgspec.json.encode(imported))
         content = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
         write_atomically(stored.events_file, content)
         partial.chmod(directory.parent.stat().st_mode & 0o777)
         partial.rename(directory)
-    except OSError as problem:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise NotWritableError(
-            f"{directory} cannot be written: {problem.strerror}", "free disk space"
-        ) from problem
+        on_failure.pop_all()
     return Run(directory)

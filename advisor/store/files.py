@@ -13,9 +13,10 @@ import os
 import pathlib
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
-from advisor.domain.errors import NotWritableError
+from advisor.domain.errors import NotWritableError, reported_as
 
 HOME_VARIABLE = "P3_ADVISOR_HOME"
 #: Far more than the events of any run.
@@ -44,14 +45,11 @@ def write_atomically(file: pathlib.Path, content: bytes) -> None:
         raise
 
 
-@contextlib.contextmanager
-def report_unwritable(path: pathlib.Path, next_step: str = "make it writable") -> Iterator[None]:
+def report_unwritable(
+    path: pathlib.Path, next_step: str = "make it writable"
+) -> AbstractContextManager[None]:
     """Raise `NotWritableError` for an `OSError` of the block."""
-    try:
-        yield
-    except OSError as problem:
-        message = f"{path} cannot be written: {problem.strerror}"
-        raise NotWritableError(message, next_step) from problem
+    return reported_as(NotWritableError, f"{path} cannot be written", next_step)
 
 
 def open_regular(file: pathlib.Path) -> tuple[io.BufferedReader, int]:

@@ -14,6 +14,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Literal
 
 import msgspec
@@ -24,6 +25,7 @@ from advisor.domain.errors import (
     NotWritableError,
     RunFileError,
     RunIsActiveError,
+    reported_as,
 )
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import arm_directory_name
@@ -162,41 +164,30 @@ class Run:
     def header(self) -> Header:
         """Read `run.json`; raise `RunFileError` or `NewerVersionError`."""
         file = self.header_file
-        try:
+        with _reading(file):
             raw = read_regular(file)
-            refuse_newer(raw, SCHEMA, str(file))
+        refuse_newer(raw, SCHEMA, str(file))
+        try:
             header = HEADERS.decode(raw)
-            foreign = header.foreign or self._is_outside
-            return msgspec.structs.replace(header, foreign=foreign)
-        except OSError as problem:
-            raise RunFileError(
-                f"{file} cannot be read: {problem.strerror}", "see p3-advisor history"
-            ) from problem
         except DECODE_ERRORS as problem:
             raise _not_decoded(file, problem) from problem
+        return msgspec.structs.replace(header, foreign=header.foreign or self._is_outside)
 
     def events(self) -> list[LoggedEvent]:
-        try:
+        with _reading(self.events_file), contextlib.suppress(FileNotFoundError):
             return self._decode_events(read_regular(self.events_file))[0]
-        except FileNotFoundError:
-            return []
-        except OSError as problem:
-            raise self._unreadable(problem) from problem
+        return []
 
     def read_events_after(self, offset: int) -> tuple[list[LoggedEvent], int]:
         """Read the complete events after a byte of the file; return them and the next offset."""
-        try:
+        with _reading(self.events_file):
             events, size = self._decode_events(read_regular(self.events_file, offset))
-        except OSError as problem:
-            raise self._unreadable(problem) from problem
         return events, offset + size
 
     def written_at(self) -> float:
         """Return when the last event was stored, in seconds since the epoch."""
-        try:
+        with _reading(self.events_file):
             return self.events_file.stat().st_mtime
-        except OSError as problem:
-            raise self._unreadable(problem) from problem
 
     def _decode_events(self, content: bytes) -> tuple[list[LoggedEvent], int]:
         """Return the complete events in the rest of the file and their size in bytes."""
@@ -209,9 +200,6 @@ class Run:
             raise _not_decoded(self.events_file, problem) from problem
         return events, len(content) - len(partial)
 
-    def _unreadable(self, problem: OSError) -> RunFileError:
-        return RunFileError(f"{self.events_file} cannot be read: {problem.strerror}", SEE_HISTORY)
-
     def state(self) -> RunState:
         """Fold all events; raise `RunFileError` if they are not those of one run with a plan."""
         events = self.events()
@@ -220,13 +208,9 @@ class Run:
                 f"run {self.directory.name} was stopped before its plan was stored",
                 f"ask again; p3-advisor delete {self.directory.name} removes it",
             )
-        try:
+        what = f"{self.events_file} is damaged: its events do not fit together"
+        with reported_as(RunFileError, what, SEE_HISTORY, (LookupError, ValueError)):
             state = fold(events)
-        except (LookupError, ValueError) as problem:
-            raise RunFileError(
-                f"{self.events_file} is damaged: its events do not fit together: {problem}",
-                SEE_HISTORY,
-            ) from problem
         numbers = [event.seq for event in events]
         if not state.plan.arms or numbers != list(range(1, len(events) + 1)):
             raise RunFileError(f"{self.events_file} is damaged: events are missing", SEE_HISTORY)
@@ -299,6 +283,11 @@ class Run:
                 os.truncate(self.events_file, content.rfind(b"\n") + 1)
 
 
+def _reading(file: pathlib.Path) -> AbstractContextManager[None]:
+    """Raise `RunFileError` for an `OSError` of the block."""
+    return reported_as(RunFileError, f"{file} cannot be read", SEE_HISTORY)
+
+
 def _not_decoded(file: pathlib.Path, problem: Exception) -> RunFileError:
     """Return the error for a file that is no JSON, or JSON with other fields than those of now."""
     if isinstance(problem, msgspec.ValidationError):
@@ -329,11 +318,7 @@ class Writer:
     def append(self, event: LoggedEvent) -> None:
         """Append one event; raise `NotWritableError` if the disk is full."""
         line = msgspec.json.encode(event) + b"\n"
-        try:
+        next_step = f"free disk space, or set {HOME_VARIABLE}"
+        with reported_as(NotWritableError, "the run cannot be stored", next_step):
             while line:
                 line = line[self._file.write(line) :]
-        except OSError as problem:
-            raise NotWritableError(
-                f"the run cannot be stored: {problem.strerror}",
-                f"free disk space, or set {HOME_VARIABLE}",
-            ) from problem

@@ -13,7 +13,13 @@ import msgspec
 import platformdirs
 
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+from advisor.domain.errors import (
+    NotWritableError,
+    RunFileError,
+    RunIsActiveError,
+    UnknownRunError,
+    reported_as,
+)
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import is_measurement
 from advisor.domain.run_state import Header, RunState
@@ -98,12 +104,9 @@ class Store:
             raise RunIsActiveError(
                 f"another process works on run {run.directory.name}", "stop it first"
             )
-        try:
+        what = f"{run.directory} cannot be removed"
+        with reported_as(NotWritableError, what, "make it writable"):
             shutil.rmtree(run.directory, onerror=_raise_unless_gone)
-        except OSError as problem:
-            raise NotWritableError(
-                f"{run.directory} cannot be removed: {problem.strerror}", "make it writable"
-            ) from problem
         return run.directory.name
 
     def resumable_runs(self) -> Iterator[tuple[Run, RunState]]:
@@ -158,16 +161,14 @@ class Store:
                     yield run, run.header()
 
     def _ids(self) -> list[str]:
-        try:
-            with os.scandir(self._runs) as entries:
-                paths = {entry.name: entry.path for entry in entries if entry.name[0] != "."}
-        except FileNotFoundError:
-            return []
-        except OSError as problem:
-            raise NotWritableError(
-                f"{self._runs} cannot be read: {problem.strerror}",
-                f"make it readable and writable, or set {HOME_VARIABLE} to another directory",
-            ) from problem
+        paths: dict[str, str] = {}
+        next_step = f"make it readable and writable, or set {HOME_VARIABLE} to another directory"
+        with (
+            reported_as(NotWritableError, f"{self._runs} cannot be read", next_step),
+            contextlib.suppress(FileNotFoundError),
+            os.scandir(self._runs) as entries,
+        ):
+            paths = {entry.name: entry.path for entry in entries if entry.name[0] != "."}
         # With a thousand runs, `Path` objects would take most of the time.
         return sorted(name for name, path in paths.items() if os.path.isfile(f"{path}/run.json"))  # noqa: PTH113 - see above
 
