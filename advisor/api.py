@@ -33,10 +33,8 @@ from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
 from advisor.report.answer_files import decide
 from advisor.report.notebook import Report, format_priorities, reports_errors, show_progress
-from advisor.store.store import Store, default_home
+from advisor.store.store import default_home
 
-#: A function that is called with every event of a run, after it is stored.
-OnEvent = Callable[[LoggedEvent], None]
 WANTED = "pass a torch.nn.Module with inputs=(example tensors), or a name as in --model"
 
 
@@ -46,7 +44,7 @@ def recommend(
     *,
     inputs: object = None,
     priorities: Mapping[str, float] | str | None = None,
-    on_event: OnEvent | None = None,
+    on_event: Callable[[LoggedEvent], None] | None = None,
     progress: bool | None = None,
     **options: object,
 ) -> Report:
@@ -58,13 +56,14 @@ def recommend(
     is saved in the directory of the runs first: by its class where a new process can import it,
     else with `torch.export`.
     `priorities` has weights of the criteria, those of the three Ps summing to 100, or the name of a
-    preset. `progress` shows a line in a notebook, else lines on standard error; None: in a notebook
-    or on a terminal. `options` are those of `p3-advisor recommend`.
+    preset. `on_event` is called with every event, after it is stored. `progress` shows a line in a
+    notebook, else lines on standard error; None: in a notebook or on a terminal. `options` are
+    those of `p3-advisor recommend`.
 
     A run without a recommendation has `recommendation` None and its reason in `problem`. Raise
     `UserError` for a question that cannot be measured.
     """
-    context = _context()
+    context = Context.of_process()
     run_options = _read_options(model, inputs, priorities, options, context)
     draft = propose_or_answer(run_options, context)
     if isinstance(draft, Answer):
@@ -88,12 +87,8 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
 
     It is decided again with the present rubric. Raise `UnknownRunError` or `ExportFileError`.
     """
-    context = _context()
+    context = Context.of_process()
     return Report(answer_files.open_answer(os.fspath(name), context), context.catalogue())
-
-
-def _context() -> Context:
-    return Context(environment=dict(os.environ), store=Store(default_home(os.environ)))
 
 
 def _read_options(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import os
 import pathlib
 import random
 import time
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping
 
 from advisor.ask import catalogue_files
 from advisor.domain.catalogue import Catalogue
-from advisor.store.store import Store
+from advisor.store.store import Store, default_home
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Context:
     catalogue_directory: pathlib.Path = dataclasses.field(
         default_factory=catalogue_files.catalogue_directory
     )
+
+    @classmethod
+    def of_process(cls) -> Context:
+        return cls(environment=dict(os.environ), store=Store(default_home(os.environ)))
 
     def catalogue(self, rubric: str | pathlib.Path | None = None) -> Catalogue:
         """Read the catalogue; the file `rubric` replaces the shipped `criteria.toml`."""

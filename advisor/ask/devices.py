@@ -117,7 +117,6 @@ def choose_further_gpus(
 
 
 def reject_mig_instance(name: str) -> None:
-    """Raise `MigEnabledError` for the UUID of a MIG instance."""
     if name.startswith("MIG-"):
         raise MigEnabledError(
             f"{name} is a MIG instance, and {WHOLE_GPUS_ONLY}",

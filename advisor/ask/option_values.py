@@ -28,12 +28,7 @@ from advisor.domain.constraints import (
     Priorities,
     Unit,
 )
-from advisor.domain.errors import (
-    OptionValueError,
-    UnknownPresetError,
-    UnknownWorkflowError,
-    choose_among,
-)
+from advisor.domain.errors import OptionValueError, UnknownWorkflowError, choose_among
 from advisor.domain.question import WeightFormat
 
 EXACT = "exact"
@@ -109,7 +104,7 @@ def parse_file(option: str, text: str, fix: str) -> str:
 
 
 def parse_function(
-    option: str, text: str, check: Callable[[pathlib.Path, str], None] | None = None
+    option: str, text: str, check: Callable[[pathlib.Path, str], None] = check_function
 ) -> str:
     """Return `file.py:function` with an absolute path.
 
@@ -122,7 +117,7 @@ def parse_function(
     file = pathlib.Path(name).expanduser()
     if not (file.is_file() and function.isidentifier()):
         raise OptionValueError(f"{option} {text!r} names no file", "write it like file.py:function")
-    (check or check_function)(file, function)
+    check(file, function)
     return f"{file.resolve()}:{function}"
 
 
@@ -164,18 +159,13 @@ def _parse(part: str) -> Constraint:
     name, comparison, value = full_name(match[1]), match[2], match[3]
     if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
         tier = TIERS.get(value.upper())
-        if comparison != ">=" or tier is None:
-            raise _refuse(part)
-        return Constraint(criterion=name, at_least=tier)
-    if name not in ARM_FIGURES or ARM_FIGURES[name].comparison != comparison:
-        raise _refuse(part)
-    figure = _figure(value, ARM_FIGURES[name].dimension)
-    if figure is None:
-        raise _refuse(part)
-    number, unit = figure
-    if comparison == ">=":
-        return Constraint(criterion=name, at_least=number, unit=unit)
-    return Constraint(criterion=name, at_most=number, unit=unit)
+        if tier is not None and comparison == ">=":
+            return Constraint(name, ">=", tier)
+    elif (known := ARM_FIGURES.get(name)) and known.comparison == comparison:
+        number, unit = _figure(value, known.dimension) or (None, None)
+        if number is not None:
+            return Constraint(name, known.comparison, number, unit=unit)
+    raise _refuse(part)
 
 
 def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None:
@@ -228,7 +218,7 @@ def choose_priorities(run_options: RunOptions, catalogue: Catalogue) -> Prioriti
         return parse_priorities(run_options.priority)
     name = run_options.preset or catalogue.presets.default_preset
     if name not in catalogue.presets.priorities:
-        raise UnknownPresetError(
+        raise OptionValueError(
             f"unknown preset {name!r}", choose_among(name, catalogue.presets.priorities)
         )
     return catalogue.presets.priorities[name].priorities

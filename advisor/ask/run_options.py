@@ -19,8 +19,6 @@ def _option(
     return msgspec.Meta(**meta, **limits)  # type: ignore[call-overload,no-any-return]
 
 
-#: Title of the section of the help with the options that name none.
-OTHER_OPTIONS = "Output and other options"
 #: Options by the section of the help that they are in, in the order of the sections.
 _model = functools.partial(_option, "Model")
 _measured = functools.partial(_option, "What is measured")
@@ -29,8 +27,6 @@ _wish = functools.partial(_option, "Priorities and constraints")
 _accuracy = functools.partial(_option, "Accuracy and quantised weights")
 _load = functools.partial(_option, "Servers under load")
 _time = functools.partial(_option, "Time")
-_screens = functools.partial(_option, OTHER_OPTIONS)
-
 
 #: What other programs call the dtypes.
 DTYPE_SPELLINGS = {
@@ -320,12 +316,10 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the terminal program; an empty text means none."""
 
     run_options: RunOptions = RunOptions()
-    open: Annotated[str, _screens("open a stored run, or a file that --json wrote", "RUN")] = ""
-    theme: Annotated[
-        str, _screens("colour theme, such as p3-high-contrast or textual-light", "NAME")
-    ] = ""
-    no_color: Annotated[bool, _screens("no colours, as with NO_COLOR")] = False
-    no_mouse: Annotated[bool, _screens("do not capture the mouse")] = False
+    open: str = ""
+    theme: str = ""
+    no_color: bool = False
+    no_mouse: bool = False
 
 
 def command_of(run_options: RunOptions) -> str:

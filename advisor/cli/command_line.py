@@ -133,35 +133,21 @@ def _drop_unwritable_output(stream: TextIO) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _print_version(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
-    if is_given:
+@app.callback(invoke_without_command=True)
+def root(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    spec: Annotated[
+        bool,
+        typer.Option("--spec", help="print every option, workflow, criterion and schema as JSON"),
+    ] = False,
+) -> None:
+    """Print what belongs to no command."""
+    if version:
         print_text(__version__)
-        raise typer.Exit
-
-
-def _print_spec(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
-    if is_given:
+    elif spec:
         from advisor.cli.schemas import describe_program
 
         print_text(describe_program(), nl=False)
+    if version or spec:
         raise typer.Exit
-
-
-@app.callback()
-def root(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="print the version"),
-    ] = False,
-    spec: Annotated[
-        bool,
-        typer.Option(
-            "--spec",
-            callback=_print_spec,
-            is_eager=True,
-            help="print every option, workflow, criterion and schema as JSON",
-        ),
-    ] = False,
-) -> None:
-    """Parse the options that belong to no command."""

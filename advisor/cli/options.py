@@ -12,7 +12,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.run_options import DTYPE_SPELLINGS, OTHER_OPTIONS, LaunchOptions, RunOptions
+from advisor.ask.run_options import DTYPE_SPELLINGS, RunOptions
 from advisor.domain.errors import CommandLineError, choose_among
 
 RunName = Annotated[
@@ -44,7 +44,10 @@ POSITIONAL = inspect.Parameter(
     "name",
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
     default=None,
-    annotation=Annotated[str | None, typer.Argument(metavar="[MODEL]", help="the same as --model")],
+    annotation=Annotated[
+        str | None,
+        typer.Argument(metavar="[MODEL]", help="the same as --model", rich_help_panel="Model"),
+    ],
 )
 #: What other programs call these options.
 FURTHER_NAMES = {"gpu": ("--device",), "dtype": ("--precision",)}
@@ -73,22 +76,10 @@ def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
         command(RunOptions(**fields), **values)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    given = {parameter.name: parameter for parameter in option_parameters(RunOptions)}
+    given = {parameter.name: parameter for parameter in option_parameters()}
     parameters = [POSITIONAL, *(given | own).values()]
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper
-
-
-def takes_launch_options(command: Callable[[LaunchOptions], None]) -> Callable[..., None]:
-    """Turn `command(launch_options)` into a function with a keyword for each of their fields."""
-
-    def wrapper(run_options: RunOptions, **values: Any) -> None:  # noqa: ANN401 - as above
-        command(LaunchOptions(run_options=run_options, **values))
-
-    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    parameters = option_parameters(LaunchOptions)
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return takes_run_options(wrapper)
 
 
 def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
@@ -107,22 +98,18 @@ def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def option_parameters(struct: type[RunOptions | LaunchOptions]) -> list[inspect.Parameter]:
-    hints = typing.get_type_hints(struct, include_extras=True)
+def option_parameters() -> list[inspect.Parameter]:
+    """Return a keyword for each field of `RunOptions`; the question checks their bounds."""
+    hints = typing.get_type_hints(RunOptions, include_extras=True)
     parameters = []
-    for field in msgspec.structs.fields(struct):
-        if field.name == "run_options":
-            continue
+    for field in msgspec.structs.fields(RunOptions):
         kind, meta = typing.get_args(hints[field.name])
         choices = typing.get_args(kind)
-        # Those of `RunOptions` are checked with the question.
-        limits = {} if struct is RunOptions else {"min": meta.ge, "max": meta.le}
         option = typer.Option(
             f"--{field.encode_name.replace('_', '-')}",
             *FURTHER_NAMES.get(field.name, ()),
             help=meta.description,
             rich_help_panel=meta.extra["section"],
-            **limits,
             **(_choice(choices) if choices else {"metavar": meta.extra["value"]}),
         )
         parameters.append(
@@ -142,6 +129,10 @@ ClickFormatter: TypeAlias = Any
 
 #: Titles of the sections of commands in order; each command names its own as `rich_help_panel`.
 COMMAND_GROUPS = ("Measure", "Results", "Code", "This machine", "Coding agents", "Stored runs")
+
+
+#: Title of the section of the help with the options that name none.
+OTHER_OPTIONS = "Output and other options"
 
 
 class GroupedCommand(TyperCommand):

@@ -21,7 +21,6 @@ from advisor.domain.text import escape_control_chars
 
 if TYPE_CHECKING:
     from advisor.ask.context import Context
-    from advisor.store.store import Store
 
 STANDARD_OUTPUT = "-"
 #: What a coding agent reads first.
@@ -151,16 +150,10 @@ def move_behind_command(args: Sequence[str], command: object) -> list[str]:
     return [*names, *flags, *rest] if names else list(args)
 
 
-def open_store() -> Store:
-    from advisor.store.store import Store, default_home
-
-    return Store(default_home(os.environ))
-
-
 def make_context() -> Context:
     from advisor.ask.context import Context
 
-    return Context(environment=dict(os.environ), store=open_store())
+    return Context.of_process()
 
 
 def print_status(line: str) -> None:

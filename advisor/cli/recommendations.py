@@ -15,18 +15,11 @@ import typer
 
 from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.cli.interruption import resumable_with
-from advisor.cli.options import (
-    AsJson,
-    GroupedCommand,
-    StoredRunName,
-    takes_launch_options,
-    takes_run_options,
-)
+from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_run_options
 from advisor.cli.output import (
     DATA_FLAGS,
     choose_output_format,
     make_context,
-    open_store,
     print_document,
     print_status,
     print_text,
@@ -73,8 +66,21 @@ def wants_terminal(
 
 
 @app.command(cls=GroupedCommand, rich_help_panel="Measure")
-@takes_launch_options
-def ask(launch_options: LaunchOptions) -> None:
+@takes_run_options
+def ask(
+    run_options: RunOptions,
+    *,
+    open_: Annotated[
+        str, typer.Option("--open", metavar="RUN", help="open a stored run, or a file of --json")
+    ] = "",
+    theme: Annotated[
+        str, typer.Option(metavar="NAME", help="colours, such as p3-high-contrast or textual-light")
+    ] = "",
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="no colours, as with NO_COLOR")
+    ] = False,
+    no_mouse: Annotated[bool, typer.Option("--no-mouse", help="do not capture the mouse")] = False,
+) -> None:
     """Start the terminal program. It asks for the options and shows the run and its results."""
     if not is_terminal(os.environ):
         raise NoTerminalError(
@@ -82,7 +88,10 @@ def ask(launch_options: LaunchOptions) -> None:
         )
     from advisor.tui import launch
 
-    code, exit_message = launch.run_app(launch_options, make_context())
+    options = LaunchOptions(
+        run_options=run_options, open=open_, theme=theme, no_color=no_color, no_mouse=no_mouse
+    )
+    code, exit_message = launch.run_app(options, make_context())
     if exit_message:
         print_text(exit_message)
     raise typer.Exit(code)
@@ -140,7 +149,7 @@ def resume(
     from advisor.ask.option_values import parse_duration
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
-    store = open_store()
+    store = make_context().store
     seconds = parse_duration("--wait-for-quiet", wait_for_quiet) if wait_for_quiet else None
     from advisor.execute.execution import newest_resumable
 
@@ -173,7 +182,8 @@ def upgrade(
     from advisor.report import comparison_text
     from advisor.report.answer_files import decide
 
-    stored, context = open_store().find(run), make_context()
+    context = make_context()
+    stored = context.store.find(run)
     before = decide(stored)
     arms = tuple(
         str(each.name)

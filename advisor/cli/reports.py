@@ -14,7 +14,6 @@ from advisor.cli.output import (
     choose_output_format,
     known_name,
     make_context,
-    open_store,
     print_document,
     print_rows,
     print_status,
@@ -57,16 +56,16 @@ def report(
 
     selected = parse_formats(formats)
     names = runs or ["latest"]
-    store = open_store()
+    context = make_context()
     if len(names) > 1 and any(map(answer_files.is_file, names)):
         raise CommandLineError(
             "a report of several devices needs stored runs, and a file has one answer",
             "name one file, or import the runs with p3-advisor import-run",
         )
     if answer_files.is_file(names[0]):
-        answer, run, elsewhere = answer_files.open_answer(names[0], make_context()), None, []
+        answer, run, elsewhere = answer_files.open_answer(names[0], context), None, []
     else:
-        run, *elsewhere = [store.find(name) for name in names]
+        run, *elsewhere = [context.store.find(name) for name in names]
         answer = answer_files.decide(run, platforms=elsewhere)
     recipe = recipe_text.render_recommended(answer, run) if "html" in selected else None
     others = [answer_files.decide(other) for other in elsewhere] if "csv" in selected else []
@@ -79,7 +78,6 @@ def report(
 
 
 def parse_formats(text: str) -> list[str]:
-    """Parse the formats of a report; raise `OptionValueError`."""
     from advisor.report.answer_files import REPORT_FORMATS
 
     names = [part.strip().lower() for part in text.split(",") if part.strip()] or [text]
@@ -170,16 +168,14 @@ def recipe(
         "write": recipe_text.render_write,
     }
     known_name("style", style, styles)
-    store, is_file = open_store(), answer_files.is_file(run)
+    context, is_file = make_context(), answer_files.is_file(run)
     if is_file and style != "snippet":
         raise NoRecipeError(
             f"{run} has the lines that adopt a workflow, and --style {style} needs its run",
             "leave out --style, or import the run with p3-advisor import-run",
         )
-    stored = None if is_file else store.find(run)
-    answer = (
-        answer_files.decide(stored) if stored else answer_files.open_answer(run, make_context())
-    )
+    stored = None if is_file else context.store.find(run)
+    answer = answer_files.decide(stored) if stored else answer_files.open_answer(run, context)
     ranked, found = found_recipe.choose_recipe(answer, stored, arm, batch_size)
     text = styles[style](answer, ranked, found)
     if output != STANDARD_OUTPUT and pathlib.Path(output).is_file():
@@ -225,13 +221,14 @@ def verify(
     from advisor.report.answer_files import decide
     from advisor.report.snippet_pairs import compose_pair, render_verification
 
-    stored = open_store().find(run)
+    context = make_context()
+    stored = context.store.find(run)
     found = verification.verify(
         stored,
         functools.partial(compose_pair, decide(stored), stored, arm, batch_size=batch_size),
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
-        context=make_context(),
+        context=context,
         tell=print_status,
     )
     print_document(found, choose_output_format(json=json), render_verification)
@@ -258,8 +255,9 @@ def improve(
     from advisor.report.answer_files import decide
     from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 
-    stored = open_store().find(run)
-    answer, context = decide(stored), make_context()
+    context = make_context()
+    stored = context.store.find(run)
+    answer = decide(stored)
     compose = functools.partial(compose_pair, answer, stored)
     found = improvement.improve(
         answer, stored, compose, seconds=seconds, context=context, tell=print_status

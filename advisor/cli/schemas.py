@@ -12,6 +12,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.decide.comparison import Comparison
 from advisor.domain import errors
 from advisor.domain.accuracy import AccuracyRules
+from advisor.domain.answer import encode
 from advisor.domain.catalogue import Models, Presets
 from advisor.domain.rubric import Rubric
 from advisor.domain.run_events import LoggedEvent
@@ -107,4 +108,4 @@ def describe_program() -> str:
         "models": catalogue.models,
         "schemas": {name: generate(name) for name in SHIPPED},
     }
-    return msgspec.json.format(msgspec.json.encode(specification), indent=2).decode() + "\n"
+    return encode(specification)

@@ -16,7 +16,6 @@ from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
     make_context,
-    open_store,
     print_rows,
     print_status,
     print_text,
@@ -49,17 +48,18 @@ def show(
     output_format = choose_output_format(json=json)
     from advisor.report import answer_files
 
+    context = make_context()
     if times and not answer_files.is_file(run):
-        answer = answer_files.decide(open_store().find(run), with_times=True)
+        answer = answer_files.decide(context.store.find(run), with_times=True)
     else:
-        answer = answer_files.open_answer(run, make_context())
+        answer = answer_files.open_answer(run, context)
     if change := answer_files.describe_change(run, answer):
         print_status(change)
     show_answer(answer, output_format, full=full)
 
 
-@app.command("decide", rich_help_panel="Results")
-def reload_answer(
+@app.command(rich_help_panel="Results")
+def decide(
     run: RunName = "latest",
     *,
     priority: Annotated[
@@ -121,7 +121,7 @@ def history(*, json: AsJson = False) -> None:
     from advisor.report.answer_files import with_answers
     from advisor.report.formatting import plain_table
 
-    store = open_store()
+    store = make_context().store
     entries = with_answers(store, store.history())
     if unreadable := store.unreadable_ids():
         print_status(
@@ -174,7 +174,7 @@ def export_run(
     """Write a run to one file, without the directories of interpreters and of the model."""
     from advisor.store import export_file
 
-    stored_run = open_store().find(run)
+    stored_run = make_context().store.find(run)
     content = export_file.encode_run(stored_run)
     file = output or f"{stored_run.directory.name}{export_file.SUFFIX}"
     write_output(file, content)
@@ -190,7 +190,7 @@ def import_run(
     from advisor.report import answer_files
     from advisor.store import export_file
 
-    store = open_store()
+    store = make_context().store
     for file in files:
         if answer_files.is_file(file):
             answer = answer_files.read_answer(file)
@@ -211,7 +211,7 @@ def note(
     text: Annotated[str, typer.Argument(help="the note, one line; an empty one removes it")],
 ) -> None:
     """Add a note to a run. The history shows it."""
-    open_store().find(run).write_note(text)
+    make_context().store.find(run).write_note(text)
 
 
 @app.command(rich_help_panel="Stored runs")
@@ -221,7 +221,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
 ) -> None:
     """Delete stored runs permanently; ask before."""
-    store = open_store()
+    store = make_context().store
     names = ", ".join(store.find(run).directory.name for run in runs)
     if not yes:
         typer.confirm(f"Delete {names} (--yes does not ask)?", abort=True, err=True)

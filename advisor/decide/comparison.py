@@ -33,7 +33,7 @@ from advisor.domain.measurement import Cell, Interval, Measurement
 from probes.checks import CLASSES, AccuracyClass
 from probes.shape import Shape
 
-SCHEMA: Final = "p3-advisor/comparison/4"
+SCHEMA: Final = "p3-advisor/comparison/1"
 #: How an arm can have ended after which it no longer works; the others say that it was not tried.
 FAILURES: Final[tuple[Status, ...]] = (
     *("unsupported", "build-failed", "incorrect", "not-engaged"),
@@ -81,7 +81,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two runs and the changes in speed."""
 
-    schema: Literal["p3-advisor/comparison/4"]
+    schema: Literal["p3-advisor/comparison/1"]
     before: str
     after: str
     #: Of the first and of the second run.

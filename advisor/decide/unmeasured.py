@@ -297,7 +297,7 @@ def _nearest(
     met = sum(map(constraint.admits, known.values()))
     if met:
         return f"{constraint.criterion} met by {met} of {len(scored)}"
-    arm = min(known, key=lambda name: constraint.distance(known[name]))
+    arm = min(known, key=lambda name: abs(known[name] - constraint.limit))
     return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"
 
 

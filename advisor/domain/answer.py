@@ -21,7 +21,7 @@ from probes.checks import Checked
 from probes.outcome import FailureStatus, SkipCause
 from probes.shape import Shape
 
-SCHEMA: Final = "p3-advisor/run/5"
+SCHEMA: Final = "p3-advisor/run/1"
 
 #: Why an arm or a workflow has no measurement.
 Status = Literal[FailureStatus, ExclusionStatus]
@@ -97,7 +97,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A run: the question, the machine, the results, their scores and the recommendation."""
 
-    schema: Literal["p3-advisor/run/5"] = SCHEMA
+    schema: Literal["p3-advisor/run/1"] = SCHEMA
     run_id: str
     created: str
     advisor_version: str
@@ -204,7 +204,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.machine.name_device(self.question.gpu, self.question.devices_per_model)
 
 
-def encode(document: msgspec.Struct) -> str:
+def encode(document: object) -> str:
     """Return indented JSON with a final line break."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 

@@ -93,6 +93,7 @@ UNITS: Mapping[Unit, float] = {
     "h": 3600.0,
     "%": 0.01,
 }
+Comparison = Literal[">=", "<="]
 Dimension = Literal["factor", "bytes", "seconds", "share", "count"]
 BYTES: tuple[Unit, ...] = ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB")
 SECONDS: tuple[Unit, ...] = ("us", "ms", "s", "min", "h")
@@ -116,7 +117,7 @@ class ArmFigure(NamedTuple):
     dimension: Dimension
     #: A bound as the user writes it.
     example: str
-    comparison: Literal[">=", "<="] = "<="
+    comparison: Comparison = "<="
     #: What further processes or the uncertainty allow; None for a figure that is measured once.
     spread: Callable[[Measurement], tuple[float | None, float | None] | None] = lambda _one: None
     #: Whether only the task `generate` measures it.
@@ -201,16 +202,16 @@ EXAMPLES = (
 )
 
 
-class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
     """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
 
     #: A criterion, or one of `ARM_FIGURES`, in bytes or seconds. `accuracy`: at least a class of
     #: what a trained model loses, at most a relative error, or divergence of text in nats a token.
     criterion: str
+    comparison: Comparison
     #: For a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
-    at_least: int | float | None = None
-    at_most: int | float | None = None
-    #: Unit of the bound as the user wrote it; null for none.
+    limit: int | float
+    #: Unit of the limit as the user wrote it; null for none.
     unit: Unit | None = None
 
     @property
@@ -220,7 +221,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def asks_for_class(self) -> bool:
         """Whether it names a class of what is lost of a trained model: `accuracy>=B`."""
-        return self.criterion == CLASSIFIED and self.at_least is not None
+        return self.criterion == CLASSIFIED and self.comparison == ">="
 
     def write(self, value: float) -> str:
         """Return a letter or a figure of its criterion in the form of `--require`."""
@@ -244,30 +245,20 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.write(next((each for each in rounded if not self.admits(each)), value))
 
     def admits(self, value: float) -> bool:
-        above = self.at_least is None or value >= self.at_least
-        return above and (self.at_most is None or value <= self.at_most)
+        return value >= self.limit if self.comparison == ">=" else value <= self.limit
 
     def crossed_by(self, one: Measurement) -> tuple[float, float] | None:
-        """Return the spread of an arm's figure if the bound lies within it."""
+        """Return the spread of an arm's figure if the limit lies within it."""
         figure = None if self.asks_for_letter else ARM_FIGURES[self.criterion]
         low, high = (figure.spread(one) if figure else None) or (None, None)
         if low is None or high is None or self.admits(low) == self.admits(high):
             return None
         return low, high
 
-    def distance(self, value: float) -> float:
-        """Return how far the value is outside the bounds; 0 if it is within them."""
-        below = 0.0 if self.at_least is None else self.at_least - value
-        return max(0.0, below, 0.0 if self.at_most is None else value - self.at_most)
-
     @property
     def bound(self) -> str:
         """What is asked for, as the user writes it: `>=B`, `<=200ms`."""
-        return ", ".join(
-            f"{sign}{self.write(bound)}"
-            for sign, bound in ((">=", self.at_least), ("<=", self.at_most))
-            if bound is not None
-        )
+        return f"{self.comparison}{self.write(self.limit)}"
 
     @property
     def text(self) -> str:

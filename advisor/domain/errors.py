@@ -117,10 +117,6 @@ class MigEnabledError(UserError, exit_code=3):
     """The GPU is partitioned into MIG instances, which cannot be measured."""
 
 
-class UnknownPresetError(UserError):
-    """No preset has this name."""
-
-
 class OptionValueError(UserError):
     """The value of an option cannot be read, is out of range, or names a file that is no use."""
 

@@ -251,14 +251,14 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Of `run.json` and of its events.
-SCHEMA: Final = "p3-advisor/stored-run/4"
+SCHEMA: Final = "p3-advisor/stored-run/1"
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`: everything that the decision depends on besides the events."""
 
-    schema: Literal["p3-advisor/stored-run/4"] = SCHEMA
+    schema: Literal["p3-advisor/stored-run/1"] = SCHEMA
     run_id: str
     #: RFC 3339 with time zone.
     created: str

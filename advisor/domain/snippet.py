@@ -13,7 +13,7 @@ from advisor.domain.measurement import Cell, Interval, Variant
 from advisor.domain.plan import Arm
 from probes.shape import Shape
 
-SCHEMA: Final = "p3-advisor/verification/3"
+SCHEMA: Final = "p3-advisor/verification/1"
 
 Result = Literal["holds", "faster", "slower", "wrong", "undecided"]
 

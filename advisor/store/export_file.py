@@ -44,11 +44,10 @@ DIRECTORY = re.compile(
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line: size and checksum of the content after it."""
+    """The first line: the checksum of the content after it."""
 
     schema: Literal["p3-advisor/export/1"]
     run_id: str
-    bytes: int
     sha256: str
 
 
@@ -57,10 +56,7 @@ def encode_run(run: Run) -> bytes:
     lines = [msgspec.json.encode(each) for each in (header, *run.events())]
     body = _without_directories(b"".join(line + b"\n" for line in lines))
     manifest = Manifest(
-        schema=SCHEMA,
-        run_id=header.run_id,
-        bytes=len(body),
-        sha256=hashlib.sha256(body).hexdigest(),
+        schema=SCHEMA, run_id=header.run_id, sha256=hashlib.sha256(body).hexdigest()
     )
     return msgspec.json.encode(manifest) + b"\n" + body
 
@@ -88,7 +84,10 @@ def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:
 def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     first_line, _, body = content.partition(b"\n")
     manifest = _decode_manifest(first_line, name)
-    _check_integrity(body, manifest, name)
+    if hashlib.sha256(body).hexdigest() != manifest.sha256:
+        raise ExportFileError(
+            f"{name} was cut off or changed after the export: its checksum differs", SEND_AGAIN
+        )
     header_line, *event_lines = body.split(b"\n")[:-1] or [b""]
     refuse_newer(header_line, RUN_SCHEMA, name)
     with reported_as(ExportFileError, f"{name} does not hold a run", SEND_AGAIN, DECODE_ERRORS):
@@ -110,17 +109,6 @@ def _decode_manifest(line: bytes, name: str) -> Manifest:
     )
     with reported_as(ExportFileError, what, next_step, DECODE_ERRORS):
         return msgspec.json.decode(line, type=Manifest)
-
-
-def _check_integrity(body: bytes, manifest: Manifest, name: str) -> None:
-    if len(body) < manifest.bytes:
-        raise ExportFileError(
-            f"{name} is truncated: it has {len(body):,} of {manifest.bytes:,} bytes", SEND_AGAIN
-        )
-    if len(body) > manifest.bytes or hashlib.sha256(body).hexdigest() != manifest.sha256:
-        raise ExportFileError(
-            f"{name} was changed after the export: its checksum differs", SEND_AGAIN
-        )
 
 
 def _check_order(events: Sequence[LoggedEvent], name: str) -> None:

@@ -10,6 +10,7 @@ import fcntl
 import io
 import os
 import pathlib
+import re
 import shutil
 import threading
 import time
@@ -45,8 +46,6 @@ from advisor.store.files import (
 #: Built when this is imported: if two threads decode a type for the first time at once, as the
 #: terminal program may, msgspec (0.22) crashes the process while it resolves the fields.
 HEADERS = msgspec.json.Decoder(Header)
-#: Longest number of a version.
-MOST_DIGITS = 9
 EVENTS = msgspec.json.Decoder(LoggedEvent, dec_hook=decode_event)
 #: Held while a value of another type is decoded.
 DECODING = threading.Lock()
@@ -68,9 +67,10 @@ def refuse_newer(content: bytes, schema: str, name: str) -> None:
     with contextlib.suppress(*DECODE_ERRORS):
         found = _VERSIONED.decode(content).schema
     found_kind, _, found_version = found.rpartition("/")
-    if found_kind != kind or not found_version.isdecimal() or not found_version.isascii():
-        return
-    if len(found_version) > MOST_DIGITS or int(found_version) > int(version):
+    is_number = re.fullmatch(r"[1-9][0-9]*", found_version) is not None
+    # No integer is made of it, because Python refuses one of thousands of digits.
+    is_greater = (len(found_version), found_version) > (len(version), version)
+    if found_kind == kind and is_number and is_greater:
         raise NewerVersionError(
             f"{name} was written by a newer version of p3-advisor: its schema is {found[:60]},"
             f" this version reads {schema}",

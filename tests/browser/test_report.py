@@ -109,7 +109,7 @@ ARMS: dict[str, tuple[float, dict[str, Any]]] = {
     "twin-one": (1.21, {"lines_changed": 12}),
     "twin-two": (1.21, {"lines_changed": 12}),
 }
-BOUND = (Constraint(criterion="memory", at_most=1 << 30),)
+BOUND = (Constraint("memory", "<=", 1 << 30),)
 
 
 def known_arms() -> Catalogue:

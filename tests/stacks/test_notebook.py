@@ -17,9 +17,11 @@ import dataclasses, pathlib
 from advisor import api
 
 context = dataclasses.replace(
-    api._context(), probes=pathlib.Path({probes!r}), catalogue_directory=pathlib.Path({catalogue!r})
+    api.Context.of_process(),
+    probes=pathlib.Path({probes!r}),
+    catalogue_directory=pathlib.Path({catalogue!r}),
 )
-api._context = lambda: context
+api.Context.of_process = lambda: context
 """
 
 

@@ -15,7 +15,6 @@ from builders import replace
 from kept.runs import EVIDENCE
 
 import advisor
-from advisor import api
 from advisor.api import make_options
 from advisor.ask.context import Context
 from advisor.cli import schemas
@@ -44,12 +43,12 @@ def simulated(
 ) -> None:
     """Make the interface use simulated workflows and a store of this test."""
     monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
-    real = api._context
+    real = Context.of_process
 
     def context() -> Context:
         return replace(real(), probes=fake_probes, catalogue_directory=fake_catalogue)
 
-    monkeypatch.setattr(api, "_context", context)
+    monkeypatch.setattr(Context, "of_process", context)
 
 
 @pytest.mark.slow

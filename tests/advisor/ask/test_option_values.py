@@ -45,7 +45,7 @@ from advisor.domain.question import WeightFormat
 
 
 def at_least(name: str, value: float) -> Constraint:
-    return Constraint(criterion=name, at_least=value)
+    return Constraint(name, ">=", value)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,8 @@ def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(
 ) -> None:
     (found,) = parse_constraints(text)
     assert found.criterion == text[: text.index("=") - 1]
-    limits = (found.at_least, None) if ">=" in text else (None, found.at_most)
-    assert (found.at_least, found.at_most) == limits
-    assert [limit for limit in limits if limit is not None] == [pytest.approx(bound)]
+    assert found.comparison in text
+    assert found.limit == pytest.approx(bound)
     assert found.text == shown
 
 
@@ -107,7 +106,7 @@ def test_letters_and_figures_are_combined_in_their_order() -> None:
     assert parse_constraints("portability >= B,speedup>=1.2,build<=5min,") == (
         at_least("portability", 2),
         at_least("speedup", 1.2),
-        Constraint(criterion="build", at_most=300.0, unit="min"),
+        Constraint("build", "<=", 300.0, unit="min"),
     )
 
 

@@ -74,7 +74,7 @@ def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
     found = advise(
         measured("fast", 4.0, "close", CLOSE),
         measured("safe", 1.5, "exact", Accuracy(relative_error=1e-7)),
-        constraints=(Constraint(criterion="speedup", at_least=3.0),),
+        constraints=(Constraint("speedup", ">=", 3.0),),
     )
     assert (found.advice.arm, found.advice.best_exact) == ("fast", None)
 
@@ -89,7 +89,7 @@ def test_the_accuracy_can_be_a_constraint_that_an_unknown_one_does_not_meet(
     found = advise(
         measured("fast", 4.0, "close", accuracy),
         measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
-        constraints=(Constraint(criterion="accuracy", at_most=limit),),
+        constraints=(Constraint("accuracy", "<=", limit),),
     )
     assert found.advice.arm == arm
 
@@ -188,7 +188,7 @@ def test_the_best_native_arm_is_named_next_to_a_quantised_answer(expect: Expect)
 
 
 def test_a_native_arm_that_fails_a_constraint_is_not_named() -> None:
-    found = advise_quantised(2.0, 4.0, Constraint(criterion="speedup", at_least=3.0))
+    found = advise_quantised(2.0, 4.0, Constraint("speedup", ">=", 3.0))
     assert (found.advice.arm, found.advice.best_native) == ("engine/q8", None)
 
 

@@ -95,7 +95,7 @@ def test_a_constraint_only_removes(
 ) -> None:
     state = state_of(drawn, deviations)
     free = evaluate(header_of(priorities), state)
-    bound = evaluate(header_of(priorities, Constraint(criterion=criterion, at_least=tier)), state)
+    bound = evaluate(header_of(priorities, Constraint(criterion, ">=", tier)), state)
     kept = [each.arm for each in bound.scores if not each.failed_constraints]
     assert kept == [each.arm for each in free.scores if each.ratings[criterion].tier >= tier]
     assert {each.arm: each.score for each in bound.scores} == {
@@ -140,7 +140,7 @@ def test_a_run_without_a_measured_arm_has_a_problem(
     )
 
 
-BOUND = (Constraint(criterion="productivity", at_least=3),)
+BOUND = (Constraint("productivity", ">=", 3),)
 
 
 @pytest.fixture(params=["cpu", "gpu", "generates", "one core", "foreign", "without batch"])
@@ -174,8 +174,8 @@ def read_back(answer: Answer) -> Answer:
         {"priorities": builders.priorities(10, 80, 10)},
         {"priorities": builders.priorities(100, 0, 0, input_flexibility=0)},
         {"constraints": BOUND},
-        {"constraints": (Constraint(criterion="speedup", at_least=100.0),)},
-        {"constraints": (Constraint(criterion="memory", at_most=1 << 20),)},
+        {"constraints": (Constraint("speedup", ">=", 100.0),)},
+        {"constraints": (Constraint("memory", "<=", 1 << 20),)},
     ],
     ids=["the same", "productivity", "performance", "a letter", "a speed-up", "memory"],
 )
@@ -187,7 +187,7 @@ def test_an_answer_decided_again_is_the_answer_of_the_run_decided_so(
 
 
 def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(made_run: Run) -> None:
-    required = (Constraint(criterion="speedup", at_least=1000.0),)
+    required = (Constraint("speedup", ">=", 1000.0),)
     barred = read_back(decide(made_run, constraints=required))
     assert barred.recommendation is None
     assert barred.problem is not None
@@ -199,7 +199,7 @@ def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(made
 
 
 def test_a_constraint_that_the_task_does_not_measure_is_refused(made_run: Run) -> None:
-    required = (Constraint(criterion="ttft", at_most=0.2),)
+    required = (Constraint("ttft", "<=", 0.2),)
     answer = read_back(decide(made_run))
     with pytest.raises(OptionValueError, match="ttft"):
         decide(made_run, constraints=required)
@@ -323,7 +323,7 @@ def test_a_limit_of_the_start_is_met_by_the_fastest_way(limit: float, is_met: bo
     assert get(builders.measurement(starts=(COLD_START, SAVED, BROKEN, UNCHECKED))) == SAVED.seconds
     assert get(builders.measurement(starts=(BROKEN, UNCHECKED))) is None
     header = built_answers.finished_header()
-    constraint = Constraint(criterion=START, at_most=limit)
+    constraint = Constraint(START, "<=", limit)
     question = builders.replace(header.question, constraints=(constraint,))
     header = builders.replace(header, question=question)
 

@@ -329,10 +329,7 @@ CASES: dict[str, dict[str, Any]] = {
     "serving": {"priorities": builders.priorities(80, 10, 10), "task": "generate"},
     "bound": {
         "priorities": builders.priorities(80, 10, 10),
-        "constraints": (
-            Constraint(criterion="portability", at_least=2),
-            Constraint(criterion="productivity", at_least=3),
-        ),
+        "constraints": (Constraint("portability", ">=", 2), Constraint("productivity", ">=", 3)),
     },
 }
 

@@ -22,9 +22,7 @@ from advisor.domain.workflow import DeclaredArm, Environment, Workflow
 from probes.checks import AccuracyClass
 
 RUBRIC = builders.shipped_catalogue().rubric
-FAILED = FailedConstraint(
-    index=0, constraint=Constraint(criterion="speedup", at_least=9.0), value=1.5
-)
+FAILED = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 9.0), value=1.5)
 
 
 def test_facts_come_from_the_measurement_and_the_declaration() -> None:
@@ -152,9 +150,9 @@ def test_arms_that_fail_a_constraint_come_after_those_that_do_not(
 def test_a_failed_constraint_names_both_letters(expect: Expect) -> None:
     arm = builders.scored_arm("one", tiers=(3, 2, 1, 2, 2))
     required = (
-        Constraint(criterion="performance", at_least=3),
-        Constraint(criterion="portability", at_least=2),
-        Constraint(criterion="productivity", at_least=3),
+        Constraint("performance", ">=", 3),
+        Constraint("portability", ">=", 2),
+        Constraint("productivity", ">=", 3),
     )
     failures = find_failures(arm.ratings, required)
     assert [(each.index, each.value) for each in failures] == [(1, 1), (2, 2)]
@@ -163,14 +161,14 @@ def test_a_failed_constraint_names_both_letters(expect: Expect) -> None:
 
 def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(expect: Expect) -> None:
     required = (
-        Constraint(criterion="speedup", at_least=1.2),
-        Constraint(criterion="speedup", at_least=1.6),
-        Constraint(criterion="memory", at_most=400 << 20),
-        Constraint(criterion="memory", at_most=200 << 20),
-        Constraint(criterion="build", at_most=300),
-        Constraint(criterion="build", at_most=0.25),
-        Constraint(criterion="ttft", at_most=10),
-        Constraint(criterion="itl", at_most=10),
+        Constraint("speedup", ">=", 1.2),
+        Constraint("speedup", ">=", 1.6),
+        Constraint("memory", "<=", 400 << 20),
+        Constraint("memory", "<=", 200 << 20),
+        Constraint("build", "<=", 300),
+        Constraint("build", "<=", 0.25),
+        Constraint("ttft", "<=", 10),
+        Constraint("itl", "<=", 10),
     )
     measured = builders.measurement("one", speedup=1.5)
     failures = find_failures(builders.scored_arm("one").ratings, required, measured)
@@ -201,7 +199,7 @@ def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
     measured = builders.measurement(
         "one", trained_loss=loss, correctness=(builders.checked(accuracy_class=accuracy_class),)
     )
-    required = (Constraint(criterion="accuracy", at_least=2),)
+    required = (Constraint("accuracy", ">=", 2),)
     failed = find_failures(builders.scored_arm("one").ratings, required, measured)
     wanted = [f"{has}; the constraint requires >=B"] if has else []
     assert [failure.text for failure in failed] == wanted

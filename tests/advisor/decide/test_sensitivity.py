@@ -99,7 +99,12 @@ def test_the_bonus_decides_between_arms_that_score_the_same_everywhere() -> None
 @given(
     fields,
     st.lists(
-        st.builds(Constraint, criterion=st.sampled_from(CRITERIA), at_least=st.integers(2, 3)),
+        st.builds(
+            Constraint,
+            criterion=st.sampled_from(CRITERIA),
+            comparison=st.just(">="),
+            limit=st.integers(2, 3),
+        ),
         min_size=1,
         max_size=3,
     ),
@@ -127,7 +132,7 @@ def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
 
 def test_a_constraint_that_excludes_no_leader_keeps_an_answer_that_does_not_lead() -> None:
     arms = arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.5)])
-    required = [Constraint(criterion="portability", at_least=2)]
+    required = [Constraint("portability", ">=", 2)]
     simplest = arms[1].arm
     (effect,) = sensitivity.constraint_effects(arms, required, simplest)
     assert effect.without == simplest

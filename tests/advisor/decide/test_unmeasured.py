@@ -318,7 +318,7 @@ def test_an_arm_counts_unless_kept_runs_show_that_it_does_not_lead(
 def test_a_constraint_that_an_arm_may_meet_is_not_refused(
     bound: float, left: Status, noise: float, name: str
 ) -> None:
-    needed = Constraint(criterion="speedup", at_least=bound)
+    needed = Constraint("speedup", ">=", bound)
     noisy = built_answers.with_results(answer(unmeasured(LATE, left), needed), noise_floor=noise)
     found = decide_again(noisy, HEAD.catalogue)
     problem = builders.known(found.problem)
@@ -331,7 +331,7 @@ def test_a_constraint_that_an_arm_may_meet_is_not_refused(
 
 
 def test_a_limit_on_starts_that_were_not_measured_asks_for_them() -> None:
-    needed = Constraint(criterion="start", at_most=2.0)
+    needed = Constraint("start", "<=", 2.0)
     found = decide_again(answer(unmeasured(LATE, "timed-out"), needed), HEAD.catalogue)
     problem = builders.known(found.problem)
     assert problem.name == ConstraintUndecidedError.name
@@ -339,7 +339,7 @@ def test_a_limit_on_starts_that_were_not_measured_asks_for_them() -> None:
 
 
 def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:
-    needed = Constraint(criterion="input_flexibility", at_least=3)
+    needed = Constraint("input_flexibility", ">=", 3)
     found = built_answers.advised(answer(unmeasured(LATE, "timed-out"), needed))
     assert (found.decision.word, found.decision.outstanding) == ("CLEAR", ())
 
@@ -370,10 +370,10 @@ def test_a_step_names_torch_compile_unless_it_has_no_result_either(failed: bool)
 def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expect: Expect) -> None:
     question = builders.question(
         constraints=(
-            Constraint(criterion="speedup", at_least=50),
-            Constraint(criterion="memory", at_most=2**20),
-            Constraint(criterion="ttft", at_most=0.1),
-            Constraint(criterion="performance", at_least=3),
+            Constraint("speedup", ">=", 50),
+            Constraint("memory", "<=", 2**20),
+            Constraint("ttft", "<=", 0.1),
+            Constraint("performance", ">=", 3),
         )
     )
     results = builders.results(

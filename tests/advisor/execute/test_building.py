@@ -110,5 +110,5 @@ def test_builds_at_once_follow_the_processors(processors: int, at_once: int) -> 
 
 def test_arms_are_built_one_at_a_time_where_memory_is_a_constraint() -> None:
     header = shipped_header()
-    limited = replace(header.question, constraints=(Constraint(criterion="memory", at_most=1e9),))
+    limited = replace(header.question, constraints=(Constraint("memory", "<=", 1e9),))
     assert building.builds_at_once(replace(header, question=limited)) == 1

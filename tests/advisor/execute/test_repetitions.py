@@ -207,8 +207,8 @@ def test_a_repetition_that_has_not_started_is_not_complete() -> None:
     assert not repetitions.is_repetition_complete(state, 1, builders.question())
 
 
-FLEXIBLE = Constraint(criterion="input_flexibility", at_least=3)
-PORTABLE = Constraint(criterion="portability", at_least=3)
+FLEXIBLE = Constraint("input_flexibility", ">=", 3)
+PORTABLE = Constraint("portability", ">=", 3)
 
 
 def excluded(name: str, score: float, *places: int, evidence: str = "declared") -> ScoredArm:

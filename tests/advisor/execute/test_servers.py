@@ -289,7 +289,7 @@ def test_an_answer_of_servers_decided_again_has_the_same_advice(
 ) -> None:
     answer, known = msgspec.json.decode(encode(answer), type=Answer), measured.header().catalogue
     assert decide_again(answer, known) == answer
-    memory = (Constraint(criterion="memory", at_most=1.0),)
+    memory = (Constraint("memory", "<=", 1.0),)
     refused = decide_again(answer, known, constraints=memory)
     assert refused.recommendation is None
     assert refused.problem is not None

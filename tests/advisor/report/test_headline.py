@@ -282,9 +282,9 @@ def test_a_required_figure_whose_spread_crosses_the_limit_is_a_doubt(
     easy = measured("easy", 1.5, memory_bytes=memory)
     speed = Interval(value=1.55, low=1.45, high=1.65)
     limits = (
-        Constraint(criterion="speedup", at_least=least),
-        Constraint(criterion="memory", at_most=(most or 200) << 20),
-        Constraint(criterion="portability", at_least=1),
+        Constraint("speedup", ">=", least),
+        Constraint("memory", "<=", (most or 200) << 20),
+        Constraint("portability", ">=", 1),
     )
     found = advise(replace(easy, speedup=speed), constraints=limits)
     told = " ".join(built_answers.headline(found.answer, "constraint"))

@@ -38,9 +38,7 @@ NONE = built_answers.without_advice(
     built_answers.answer(),
     Problem(name="nothing-viable", what="everything failed", next_step="ask for less", exit_code=1),
 )
-TOO_SLOW = FailedConstraint(
-    index=0, constraint=Constraint(criterion="speedup", at_least=9.0), value=1.5
-)
+TOO_SLOW = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 9.0), value=1.5)
 
 
 @pytest.mark.parametrize(("share", "shown"), [(0.25, True), (0.5, False)])

@@ -124,11 +124,11 @@ def test_files_that_cannot_be_opened_raise_an_error(run: Run) -> None:
         (b"rubbish", "is damaged"),
         (b"\xff", "is damaged"),
         (b'{"schema": "\xff"}', "is damaged"),
-        (b'{"schema": "p3-advisor/stored-run/4", "run_id": "\xff"}', "is damaged"),
+        (b'{"schema": "p3-advisor/stored-run/1", "run_id": "\xff"}', "is damaged"),
         (b'{"schema": "p3-advisor/another/9"}', "another version"),
-        (b'{"schema": "p3-advisor/stored-run/3"}', "another version"),
+        (b'{"schema": "p3-advisor/stored-run/0"}', "another version"),
         (b'{"schema": "p3-advisor/stored-run/\xc2\xb2"}', "another version"),
-        (b'{"schema": "p3-advisor/stored-run/4"}', "another version"),
+        (b'{"schema": "p3-advisor/stored-run/1"}', "another version"),
     ],
 )
 def test_a_header_that_is_damaged_or_of_another_version_says_so(
