@@ -32,16 +32,9 @@ COUNTED = "counted in the lines that integration() of the probe returns"
 NOT_COUNTED = Integration(lines_changed=0, source="")
 
 
-class GpusFile(msgspec.Struct, frozen=True):
-    """Content of `gpus.toml`."""
-
-    gpu: dict[str, KnownGpu]
-
-
-class GuidelinesFile(msgspec.Struct, frozen=True):
-    """Content of `guidelines.toml`."""
-
-    guideline: tuple[Guideline, ...]
+#: Content of `gpus.toml` and of `guidelines.toml`.
+GpusFile = dict[Literal["gpu"], dict[str, KnownGpu]]
+GuidelinesFile = dict[Literal["guideline"], tuple[Guideline, ...]]
 
 
 def catalogue_directory() -> pathlib.Path:
@@ -69,8 +62,8 @@ def load(
         rubric=read(rubric or directory / "criteria.toml", Rubric),
         models=read(directory / "models.toml", Models),
         presets=read(directory / "presets.toml", Presets),
-        gpus=read(directory / "gpus.toml", GpusFile).gpu,
-        guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
+        gpus=read(directory / "gpus.toml", GpusFile)["gpu"],
+        guidelines=read(directory / "guidelines.toml", GuidelinesFile)["guideline"],
         earlier_runs=read(directory / "earlier_runs.toml", dict[str, dict[str, EarlierRuns]]),
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
         serving=read(directory / "serving.toml", ServingRules),

@@ -26,7 +26,7 @@ from advisor.cli.output import (
     table_width,
 )
 from advisor.cli.run_output import execute, follow, print_answer
-from advisor.domain.errors import NoTerminalError
+from advisor.domain.errors import CommandLineError
 from advisor.domain.model import FactoryModel
 from advisor.store.store import LATEST
 
@@ -83,7 +83,7 @@ def ask(
 ) -> None:
     """Start the terminal program. It asks for the options and shows the run and its results."""
     if not is_terminal(os.environ):
-        raise NoTerminalError(
+        raise CommandLineError(
             "ask needs a terminal, and the standard streams are not one", "use --json or recommend"
         )
     from advisor.tui import launch

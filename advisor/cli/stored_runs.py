@@ -187,6 +187,8 @@ def import_run(
     files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
 ) -> None:
     """Import runs from other machines. Nothing in them is executed."""
+    from advisor.decide.decision import evaluate_stored
+    from advisor.domain.event_folding import fold
     from advisor.report import answer_files
     from advisor.store import export_file
 
@@ -200,7 +202,7 @@ def import_run(
                 "explain, report and compare take the file too",
             )
         header, events = export_file.read_export(pathlib.Path(file))
-        answer_files.evaluate_imported(header, events, file)
+        evaluate_stored(header, fold(events), file, "ask the sender for another export of the run")
         run = export_file.import_run(store, header, events)
         print_text(f"{run.directory.name}  {header.question.model.name}")
 

@@ -13,7 +13,13 @@ from advisor.decide.summary import collect_results
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities, check_constraints
-from advisor.domain.errors import BudgetSpentError, ExportFileError, UserError
+from advisor.domain.errors import (
+    BudgetSpentError,
+    ExportFileError,
+    RunFileError,
+    UserError,
+    reported_as,
+)
 from advisor.domain.question import Question
 from advisor.domain.results import Evidence, Platform, Results
 from advisor.domain.run_state import Header, RunState
@@ -78,6 +84,19 @@ def evaluate(
         missing = unmeasured.list_unmeasured(header, state, results, final_problem)
         answer = msgspec.structs.replace(answer, unmeasured=missing)
     return msgspec.structs.replace(answer, problem=problem, question=header.question)
+
+
+def evaluate_stored(
+    header: Header,
+    state: RunState,
+    place: str,
+    next_step: str = "if p3-advisor wrote them, report it with the directory; else delete the run",
+    evidence: Evidence | None = None,
+) -> Answer:
+    """Evaluate what is stored in a place; raise `RunFileError` if its events cannot be true."""
+    what = f"the events in {place} contradict each other"
+    with reported_as(RunFileError, what, next_step, (ArithmeticError, LookupError, ValueError)):
+        return evaluate(header, state, evidence=evidence)
 
 
 def _results_of_run(header: Header, state: RunState) -> Results:

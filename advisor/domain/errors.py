@@ -78,7 +78,7 @@ def _plain(name: str) -> str:
 
 
 class CommandLineError(UserError):
-    """A command has no such option or argument."""
+    """A command has no such option or argument, or cannot run in this place."""
 
 
 class UnknownModelError(UserError):
@@ -203,10 +203,6 @@ class SandboxError(UserError, exit_code=3):
 
 class NoStackError(UserError, exit_code=3):
     """No workflow can run, because its packages are not installed."""
-
-
-class NoTerminalError(UserError):
-    """The terminal program was started without a terminal."""
 
 
 class MissingExtraError(UserError, exit_code=3):

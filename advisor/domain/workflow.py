@@ -140,7 +140,7 @@ class DeclaredArm(msgspec.Struct, frozen=True, kw_only=True):
     on_request: tuple[DeviceKind, ...] = ()
     #: It is measured only where a run has found this: that the outputs of another arm of the
     #: workflow vary, or that the model convolves images.
-    after: Literal["nondeterministic", "convolutions"] | None = None
+    called_for: Literal["nondeterministic", "convolutions"] | None = None
     #: Format of quantised weights; null for native ones.
     weight_format: WeightFormat | None = None
     #: Arms with the same artefact differ only in how it is fed.

@@ -15,23 +15,15 @@ import msgspec
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
-from advisor.decide.decision import decide_again, evaluate, load_platform, with_preferences
+from advisor.decide.decision import decide_again, evaluate_stored, load_platform, with_preferences
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, Problem, encode
 from advisor.domain.constraints import Constraint, Priorities
-from advisor.domain.errors import (
-    ExportFileError,
-    MissingExtraError,
-    PlatformError,
-    RunFileError,
-    UserError,
-)
-from advisor.domain.event_folding import fold
+from advisor.domain.errors import ExportFileError, MissingExtraError, PlatformError, UserError
 from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.results import Platform, Results
 from advisor.domain.rubric import Rubric
-from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.version import how_to_install
 from advisor.domain.wire import check_bounds
@@ -149,13 +141,7 @@ def decide(
     if rubric is not None:
         catalogue = msgspec.structs.replace(catalogue, rubric=catalogue_files.read(rubric, Rubric))
     header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
-    try:
-        answer = evaluate(header, state)
-    except (ArithmeticError, LookupError, ValueError) as problem:
-        raise RunFileError(
-            f"the events in {run.directory} contradict each other: {problem!r}",
-            "if p3-advisor wrote them, report it with the directory; else delete the run",
-        ) from problem
+    answer = evaluate_stored(header, state, f"{run.directory}")
     return msgspec.structs.replace(
         answer,
         in_progress=is_active and not state.finished,
@@ -196,17 +182,6 @@ def _load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]
             )
         devices.add(other.device_name)
     return tuple(load_platform(run.header(), run.state()) for run in runs)
-
-
-def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Answer:
-    """Raise `ExportFileError`, which names the file, if its figures contradict each other."""
-    try:
-        return evaluate(header, fold(events))
-    except (ArithmeticError, LookupError, ValueError) as problem:
-        raise ExportFileError(
-            f"the figures in {name} contradict each other: {problem}",
-            "ask the sender for another export of the run",
-        ) from problem
 
 
 def open_answer(

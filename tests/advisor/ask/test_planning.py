@@ -177,7 +177,9 @@ def test_a_file_serves_new_shapes_if_its_batch_is_free(
 
 
 @pytest.mark.parametrize(
-    "limits", [{"on_request": ("cpu",)}, {"after": "nondeterministic"}], ids=["request", "fallback"]
+    "limits",
+    [{"on_request": ("cpu",)}, {"called_for": "nondeterministic"}],
+    ids=["request", "fallback"],
 )
 def test_an_arm_on_request_or_a_fallback_is_measured_only_where_it_is_named(
     limits: dict[str, Any],

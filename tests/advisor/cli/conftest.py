@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import pathlib
 import shutil
@@ -11,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 import pytest
+from builders import replace
 from forks import ForkServer, RunCli, RunProgram
 
 from advisor import cli
@@ -88,9 +88,8 @@ def run_cli(
     ) -> subprocess.CompletedProcess[str]:
         monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
         if probes is not None:
-            monkeypatch.setattr(
-                "advisor.ask.context.Context", functools.partial(Context, probes=probes)
-            )
+            found = replace(Context.of_process(), probes=probes)
+            monkeypatch.setattr(Context, "of_process", lambda: found)
         capsys.readouterr()
         with pytest.raises(SystemExit) as exit_info:
             cli.main(arguments)

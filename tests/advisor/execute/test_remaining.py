@@ -99,8 +99,8 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
         "images",
         arms={
             "default": DeclaredArm(),
-            "channels-last": DeclaredArm(after="convolutions"),
-            "text": DeclaredArm(after="convolutions", tasks=("generate",)),
+            "channels-last": DeclaredArm(called_for="convolutions"),
+            "text": DeclaredArm(called_for="convolutions", tasks=("generate",)),
         },
     )
     figures = {"cpu": {"images/channels-last": EarlierRuns(build_seconds=7.0)}}

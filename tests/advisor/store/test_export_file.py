@@ -10,13 +10,14 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.errors import ExportFileError, NewerVersionError
+from advisor.decide import decision
+from advisor.decide.decision import evaluate_stored
+from advisor.domain.errors import ExportFileError, NewerVersionError, RunFileError
+from advisor.domain.event_folding import fold
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.model import FactoryModel
 from advisor.domain.run_events import ArmsPlanned, LoggedEvent, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import Header
-from advisor.report import answer_files
-from advisor.report.answer_files import evaluate_imported
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -182,15 +183,15 @@ def test_a_file_above_the_size_limit_is_refused(
 
 
 def test_an_arm_of_an_unknown_workflow_is_refused() -> None:
-    with pytest.raises(ExportFileError, match="own"):
-        evaluate_imported(builders.header(), EVENTS, "a file")
+    with pytest.raises(RunFileError, match="own"):
+        evaluate_stored(builders.header(), fold(EVENTS), "a file")
 
 
 def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def evaluate(*_: object) -> None:
+    def evaluate(*_: object, **__: object) -> None:
         raise OverflowError("math range error")
 
-    assert evaluate_imported(HEADER, EVENTS, "a file").recommendation is None
-    monkeypatch.setattr(answer_files, "evaluate", evaluate)
-    with pytest.raises(ExportFileError, match="contradict each other"):
-        evaluate_imported(HEADER, EVENTS, "a file")
+    assert evaluate_stored(HEADER, fold(EVENTS), "a file").recommendation is None
+    monkeypatch.setattr(decision, "evaluate", evaluate)
+    with pytest.raises(RunFileError, match="a file contradict each other"):
+        evaluate_stored(HEADER, fold(EVENTS), "a file")
