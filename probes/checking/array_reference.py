@@ -22,18 +22,21 @@ from probes.checking.deviation import (
     top_of,
     unmasked,
 )
-from probes.checking.stored_reference import NO_DEVIATION, ExpectedOutput, Keys, Reference
+from probes.checking.stored_reference import (
+    NO_DEVIATION,
+    NO_FINDINGS,
+    ExpectedOutput,
+    Keys,
+    Reference,
+)
 from probes.checks import Uncomparable
 
-NOTHING_FOUND = Findings()
 #: Integers of which rounding changes more than this share are compared as numbers: hardly any
 #: other share would be too large.
 MOST_CHANGED = 0.5
 #: Typical errors above this share of the output are none that rounding may be allowed: three times
 #: as much is the typical error of zeros. Turned choices change few elements.
 MOST_ROUNDING = 0.15
-
-
 #: Of an output of another shape.
 OTHER_SHAPE = Deviation(rmse=math.inf)
 
@@ -44,7 +47,7 @@ def create_reference(
     produced: Iterable[list[Any]],
     inputs: list[list[Any]],
     class_counts: Collection[int] = (),
-    findings: Findings = NOTHING_FOUND,
+    findings: Findings = NO_FINDINGS,
     find_ties: Callable[[list[Any], list[Any]], list[Any] | None] = lambda _inputs, _outputs: None,
 ) -> Reference:
     """Return the reference called `name` with the errors of eager PyTorch.
@@ -82,11 +85,10 @@ def create_reference(
             for index, of_sets in enumerate(zip(*outputs, strict=True))
             if (reason := _why_uncompared(of_sets, index, findings))
         },
-        findings.unseen,
-        findings.varying,
         # Without a seed of the model's, the outputs that depend on the numbers differ.
-        draws=findings.draws and not findings.random,
-        changed_states=findings.changed_states,
+        dataclasses.replace(
+            findings, random={}, outputs=None, draws=findings.draws and not findings.random
+        ),
     )
 
 
@@ -185,10 +187,6 @@ def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[Exp
     return widened
 
 
-def _with_error_of_envelope(output: ExpectedOutput) -> ExpectedOutput:
-    return dataclasses.replace(output, eager=output.eager.or_larger(output.envelope))
-
-
 def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, Any]) -> Reference:
     """Return the reference with its envelope.
 
@@ -211,7 +209,13 @@ def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, An
         outputs[number] = widen(outputs[number], rounded)
         perturbations += 1
     if reference.name == subject.dtype:
-        outputs = [[*map(_with_error_of_envelope, of_set)] for of_set in outputs]
+        outputs = [
+            [
+                dataclasses.replace(each, eager=each.eager.or_larger(each.envelope))
+                for each in of_set
+            ]
+            for of_set in outputs
+        ]
     uncompared = dict(reference.uncompared)
     for index, of_sets in enumerate(zip(*outputs, strict=True)):
         errors = [each.eager.or_larger(each.envelope) for each in of_sets]

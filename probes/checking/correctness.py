@@ -54,8 +54,8 @@ def check_outputs(
             summarise(reference, checks, fault),
             uncompared=dict(collections.Counter(whole.uncompared.values())),
             outputs=len(whole.outputs[0]),
-            unseen=whole.unseen,
-            changed_states=whole.changed_states,
+            unseen=whole.findings.unseen,
+            changed_states=whole.findings.changed_states,
         )
         return dataclasses.replace(found, accuracy=accuracy)
 
@@ -98,7 +98,7 @@ def _judge_all(
         return "incorrect", "same-output", identity.REASONS["same-output"]
     if worst.accuracy_class == "incorrect":
         return "incorrect", worst.fault, _reason(worst, reference.name, rules)
-    if whole.uncompared or whole.unseen:
+    if whole.uncompared or whole.findings.unseen:
         return "unchecked", "uncompared", None
     if worst.accuracy_class == "exact" and identity.is_constant(reference):
         return "unchecked", "constant-output", None

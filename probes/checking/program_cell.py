@@ -131,7 +131,9 @@ class ProgramCell:
 
     def is_fixed(self) -> bool:
         """Return whether calls return an output again that the model draws anew each time."""
-        varying = getattr(self.reference, "varying", ())
+        if isinstance(self.reference, text_reference.TokenReference):
+            return False
+        varying = self.reference.findings.varying
         if not varying:
             return False
         calls = self._call_again(VARYING_CALLS)

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from probes import arrays
+from probes.adapter import Findings
 from probes.arrays import np
 from probes.checking.deviation import Deviation, measure, root_mean_square, sample, unmasked
 from probes.checking.rules import Rules, allowed_error, most_by_chance
 from probes.checks import Uncomparable
 
-NO_DEVIATION = Deviation()
+NO_DEVIATION, NO_FINDINGS = Deviation(), Findings()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,14 +186,8 @@ class Reference:
     outputs: list[list[ExpectedOutput]]
     #: Why nothing of an output is compared, by its number.
     uncompared: dict[int, Uncomparable] = dataclasses.field(default_factory=dict)
-    #: Types of values among the outputs that cannot be compared.
-    unseen: tuple[str, ...] = ()
-    #: Numbers of the outputs that are others in each call of the model.
-    varying: tuple[int, ...] = ()
-    #: Whether a call of the model draws the same random numbers each time.
-    draws: bool = False
-    #: Names of what each call changes without an effect on the outputs.
-    changed_states: tuple[str, ...] = ()
+    #: Without arrays. `draws` tells whether each call draws the same random numbers.
+    findings: Findings = NO_FINDINGS
     #: How many perturbations the envelope has.
     perturbations: int = 0
 
@@ -220,4 +215,4 @@ class Reference:
 
 
 def load_reference(file: pathlib.Path) -> Reference:
-    return arrays.load(file, Reference, ExpectedOutput, Deviation, Keys)
+    return arrays.load(file, Reference, ExpectedOutput, Deviation, Keys, Findings)

@@ -15,6 +15,7 @@ from probes.adapter import Program, Subject, UnsupportedError, WorkflowModule
 from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
+from probes.checking.stored_reference import Reference
 from probes.files import load_module
 from probes.outcome import Failure, Phase
 from probes.runtime.channel import Channel
@@ -167,7 +168,7 @@ def nondeterministic(cell: ProgramCell, phase: Phase, difference: str) -> Failur
 
 def why_drawn(cell: ProgramCell) -> tuple[str, str | None]:
     """Return why outputs of a model that seeds its random numbers differ, and a next step."""
-    if not getattr(cell.reference, "draws", False):
+    if not isinstance(cell.reference, Reference) or not cell.reference.findings.draws:
         return "", None
     seeded = "the model draws random numbers with a seed of its own, which the program may not keep"
     return f"; {seeded}", DRAW_OUTSIDE

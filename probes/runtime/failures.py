@@ -50,14 +50,14 @@ class Refusal(NamedTuple):
     `{place}` the line of the user's code and `{text}` the message.
     """
 
-    pattern: re.Pattern[str]
+    pattern: str
     reason: str
     fix: str
 
 
 REFUSALS = (
     Refusal(
-        re.compile("^GuardOnDataDependentSymNode|^DataDependentOutputException"),
+        "^GuardOnDataDependentSymNode|^DataDependentOutputException",
         "PyTorch cannot trace a branch or a size that depends on the values of a tensor{place}:"
         " {text}",
         "choose values with torch.where or torch.cond instead of if and while, and state the limits"
@@ -65,68 +65,62 @@ REFUSALS = (
     ),
     # The second one is that of a package of AOTInductor, which finds the class again by a name.
     Refusal(
-        re.compile(
-            "Found <class '([^']+)'> in output, which is not a known type"
-            "|No registered serialization name for <class '([^']+)'>"
-        ),
+        "Found <class '([^']+)'> in output, which is not a known type"
+        "|No registered serialization name for <class '([^']+)'>",
         "torch.export does not know the class of the model's outputs, {name}",
         "if it is a dataclass, call torch.export.register_dataclass({short},"
         " serialized_type_name='{name}') in the model's file; else return tensors in tuples or"
         " dictionaries",
     ),
     Refusal(
-        re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'.* complex-valued"),
+        r"No ONNX function found for <OpOverload\(op='([^']+)'.* complex-valued",
         "ONNX has no operator for {name} of complex numbers, which the model calls",
         f"compute with tensors of both parts (torch.view_as_real), or {OTHER_WORKFLOWS}",
     ),
     Refusal(
-        re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'"),
+        r"No ONNX function found for <OpOverload\(op='([^']+)'",
         "ONNX has no operator for {name}, which the model calls",
         f"compute it with other operators of PyTorch, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
-        re.compile(
-            r"no fake impl registered for <(?:CustomOpDef\(([^)]+)\)|OpOverload\(op='([^']+)')"
-        ),
+        r"no fake impl registered for <(?:CustomOpDef\(([^)]+)\)|OpOverload\(op='([^']+)')",
         "PyTorch cannot trace the custom operator {name}, which has no fake implementation",
         "register one with register_fake, as PyTorch documents for custom operators: it returns an"
         " empty tensor of the operator's shape and dtype",
     ),
     Refusal(
-        re.compile(r"^UnsupportedOperatorException: (\S+)"),
+        r"^UnsupportedOperatorException: (\S+)",
         "PyTorch cannot trace the operator {name}, which the model calls",
         f"compute it with other operators, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
         # The second one is about `forward` of a traced module, whose parameters Python cannot list.
-        re.compile("Exporting a ScriptModule is not supported|no signature found for builtin"),
+        "Exporting a ScriptModule is not supported|no signature found for builtin",
         "torch.export does not take modules of torch.jit",
         "return the module from before torch.jit.script or torch.jit.trace",
     ),
     Refusal(
-        re.compile(r"(\S+PackedParamsBase)\b.*__obj_flatten__"),
+        r"(\S+PackedParamsBase)\b.*__obj_flatten__",
         "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
         " ({name})",
         f"give the model with plain layers and measure with --quantised int8, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
-        re.compile(r"zeros\(\): argument 'size' failed to unpack .* got FakeTensor"),
+        r"zeros\(\): argument 'size' failed to unpack .* got FakeTensor",
         "PyTorch cannot trace a size that a tensor contains, as where forward packs sequences of"
         " different lengths{place}: {text}",
         "give the layer padded sequences, and mask its outputs by the lengths, or"
         f" {OTHER_WORKFLOWS}",
     ),
     Refusal(
-        re.compile(
-            "functorch tensor|'Tensor' object has no attribute 'constant'"
-            "|fake tensor in the exported program|numpy.. is not supported for tensor subclasses"
-        ),
+        "functorch tensor|'Tensor' object has no attribute 'constant'"
+        "|fake tensor in the exported program|numpy.. is not supported for tensor subclasses",
         "PyTorch cannot trace a tensor that forward makes by a gradient, by torch.func or outside"
         " of PyTorch{place}: {text}",
         f"compute it with operators of PyTorch, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
-        re.compile(r"Error in op: torch\.ops\.aten\._transformer_encoder_layer_fwd"),
+        r"Error in op: torch\.ops\.aten\._transformer_encoder_layer_fwd",
         "PyTorch's fast path of nn.TransformerEncoderLayer returns another layout than when it is"
         " compiled",
         "turn it off in the model's file: torch.backends.mha.set_fastpath_enabled(False)",
@@ -215,7 +209,7 @@ def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
     # Dynamo explains its errors below their first line.
     message = f"{type(cause).__name__}: {TERMINAL_COLOURS.sub('', str(cause))[:MOST_SEARCHED]}"
     for each in REFUSALS:
-        if found := each.pattern.search(message):
+        if found := re.search(each.pattern, message):
             name = next(filter(None, found.groups()), "")
             short, place = name.rpartition(".")[2], _place_of(cause)
             reason, fix = (

@@ -37,21 +37,14 @@ MAX_SECONDS = 30.0
 #: Allowed error, in multiples of the usual one: the outputs that it is compared with are the
 #: program's own for a built batch size, which have an error too.
 ALLOWED_TIMES = 2
-
-
 OTHER_SHAPES = "it returns outputs of other shapes than the model"
 
 
 def new_batch_sizes(built: list[int], *, short: bool = False) -> list[int]:
-    """Return the batch sizes to try: small ones, the largest built one plus one, and its double.
-
-    The short form has the largest built one plus one alone, because most stacks that refuse or
-    rebuild for any of them do so for this one.
-    """
     largest = max(built)
-    if short:
-        return [largest + 1]
-    return sorted({1, 2, 3, largest + 1, 2 * largest} - set(built))
+    # Most stacks that refuse or rebuild for any of these sizes do so for this one.
+    further = set() if short else {1, 2, 3, 2 * largest}
+    return sorted({largest + 1, *further} - set(built))
 
 
 def is_batched(arrays: list[Any], batch_size: int) -> bool:
@@ -67,7 +60,6 @@ def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
 
 
 def read_coupled_rows(request: Request) -> bool | None:
-    """Return whether the reference worker found coupled rows; None if it could not find out."""
     file = coupled_rows_file(request)
     return json.loads(file.read_text()) if file.exists() else None
 
@@ -91,7 +83,6 @@ def coupled_rows_file(request: Request) -> pathlib.Path:
 
 
 def length_file(request: Request) -> pathlib.Path:
-    """Return the file with the length that was built, once there is a reference for another."""
     return pathlib.Path(request.shared_directory) / "length.json"
 
 

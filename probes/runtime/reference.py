@@ -20,7 +20,7 @@ from probes.shape import Shape
 
 
 def run_role(job: Job) -> None:
-    """Write inputs and weights, then the reference outputs."""
+    """Write the inputs, then the reference outputs and what else others compare with."""
     request, channel = job.request, job.channel
     channel.start_phase("correctness")
     for shape in request.shapes:
@@ -29,35 +29,24 @@ def run_role(job: Job) -> None:
         inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
         arrays.save(program_cell.inputs_file(request, shape), inputs)
     channel.send(events.Ready())
-    if channel.read_token()[0] == "outputs":
-        with process.exclusive_calls(request):
-            write_outputs(job)
-        # Other workers check their outputs first: a race waits for them.
-        channel.start_phase("correctness")
-        with process.exclusive_calls(request):
-            write_further(job)
-
-
-def write_outputs(job: Job) -> None:
-    request, channel = job.request, job.channel
-    for shape in request.shapes:
-        channel.start_phase("correctness", shape)
-        inputs = program_cell.load_inputs(request, shape)
-        of_shape = job.at(shape)
-        write_reference(of_shape, shape, inputs)
-        channel.send(of_shape.subject.workload(shape, inputs[0]))
-
-
-def write_further(job: Job) -> None:
-    """Write what other parts than the check of the outputs compare with."""
-    request = job.request
-    if request.long_text:
-        write_long_text(job)
-    # A model that takes no other batch size refuses it in each worker.
-    try_optional(lambda: record_coupled_rows(job))
-    if request.new_shapes:
-        # A model that does not run at another length has no reference for one.
-        try_optional(lambda: make_length_reference(job))
+    if channel.read_token()[0] != "outputs":
+        return
+    with process.exclusive_calls(request):
+        for shape in request.shapes:
+            channel.start_phase("correctness", shape)
+            inputs, of_shape = program_cell.load_inputs(request, shape), job.at(shape)
+            write_reference(of_shape, shape, inputs)
+            channel.send(of_shape.subject.workload(shape, inputs[0]))
+    # Other workers check their outputs first: a race waits for them.
+    channel.start_phase("correctness")
+    with process.exclusive_calls(request):
+        if request.long_text:
+            write_long_text(job)
+        # A model that takes no other batch size refuses it in each worker.
+        try_optional(lambda: record_coupled_rows(job))
+        if request.new_shapes:
+            # A model that does not run at another length has no reference for one.
+            try_optional(lambda: make_length_reference(job))
 
 
 def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:

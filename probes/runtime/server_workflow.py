@@ -194,9 +194,20 @@ class ServedProgram:
             "max_tokens": output_tokens or self._output_tokens,
             **self.server.fields,
         }
-        answer = post(f"{self.url}/v1/completions", body, self._seconds)
+        answer: Any = None
+        request = urllib.request.Request(  # noqa: S310 - a fixed scheme and host
+            f"{self.url}/v1/completions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
         try:
+            with urllib.request.urlopen(request, timeout=self._seconds) as response:  # noqa: S310
+                answer = json.load(response)
             return str(answer["choices"][0]["text"])
+        except urllib.error.HTTPError as problem:
+            reason = problem.read(2000).decode("utf-8", "replace")
+            message = f"the server refused a request with status {problem.code}: {reason}"
+            raise RuntimeError(message) from problem
         except (LookupError, TypeError) as problem:
             start = json.dumps(answer)[:LINE_CHARACTERS]
             raise RuntimeError(f"the server answered without a text: {start}") from problem
@@ -249,16 +260,3 @@ def log_tail() -> str:
     text = log.read_bytes()[-LOG_BYTES:].decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"; its log ends: {lines[-1][:LINE_CHARACTERS]}" if lines else ""
-
-
-def post(url: str, body: dict[str, Any], seconds: float) -> Any:
-    request = urllib.request.Request(  # noqa: S310 - a fixed scheme and host
-        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=seconds) as answer:  # noqa: S310
-            return json.load(answer)
-    except urllib.error.HTTPError as problem:
-        reason = problem.read(2000).decode("utf-8", "replace")
-        message = f"the server refused a request with status {problem.code}: {reason}"
-        raise RuntimeError(message) from problem

@@ -30,7 +30,6 @@ from probes.runtime.process import keep_freed_blocks, read_environment
 
 
 def run_role(request: Request, channel: Channel) -> None:
-    """Run the snippet, and time its calls for each token."""
     options, shape = request.snippet, request.shapes[0]
     found = read_environment() if options.get("describes") else None
     channel.send(events.Imported({}, {}, found))

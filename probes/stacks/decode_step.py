@@ -135,14 +135,14 @@ import transformers
 
 torch.set_grad_enabled(False)
 cache = transformers.StaticCache(config=model.config, max_cache_len={length})
-logits = model(input_ids=prompts, {installed_keyword()}=cache, use_cache=True, logits_to_keep=1).logits[:, -1].clone()
+logits = model(input_ids=prompts, {keyword}=cache, use_cache=True, logits_to_keep=1).logits[:, -1].clone()
 token = logits.argmax(dim=-1, keepdim=True)
 
 {step}
 
 def generate(prompts, new_tokens={request.output_tokens}):
     cache.reset()
-    logits.copy_(model(input_ids=prompts, {installed_keyword()}=cache, use_cache=True, logits_to_keep=1).logits[:, -1])
+    logits.copy_(model(input_ids=prompts, {keyword}=cache, use_cache=True, logits_to_keep=1).logits[:, -1])
     chosen = []
     for position in range(new_tokens):
         token.copy_(logits.argmax(dim=-1, keepdim=True))

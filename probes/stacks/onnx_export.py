@@ -45,16 +45,16 @@ def model_file(
     elif free == "every":
         files = [(any_shape, "every")]
         files += [(any_shape, "batch")] if subject.has_batch else []
-    found = next((file for file, _ in files if file.exists()), None)
-    if found is None:
+    written = next((file for file, _ in files if file.exists()), None)
+    if written is None:
         try:
-            found = _export(subject, subject.tensors(inputs), files)
+            written = _export(subject, subject.tensors(inputs), files)
         except EXPORT_ERRORS as problem:
             if free != "every":
                 raise
             raise UnsupportedError(NO_FREE_BATCH) from problem
     pytorch.move_weights_to_host(subject)
-    return found
+    return written
 
 
 def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
@@ -93,12 +93,9 @@ def _export(
     # Before the export: it returns free sizes as tensors.
     output = subject.module(*(tensor.clone() for tensor in arguments))
     if types := types_in(output, lambda each: each is None or isinstance(each, torch.Tensor)):
-        message = (
-            f"besides tensors the model returns values of the type {', '.join(sorted(types))},"
-            " which an ONNX file cannot return"
-        )
         raise UnsupportedError(
-            message,
+            f"besides tensors the model returns values of the type {', '.join(sorted(types))},"
+            " which an ONNX file cannot return",
             "measure a module that calls the model and returns its tensors only; sizes can be read"
             " from their shapes",
         )

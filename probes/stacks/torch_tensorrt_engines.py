@@ -50,7 +50,6 @@ def printed_options(request: Request) -> dict[str, Any]:
 
 
 def compile_options(request: Request) -> dict[str, Any]:
-    """Return the compiler's options, with caches of this arm."""
     cache = pathlib.Path(request.scratch_directory) / "cache"
     return {
         **printed_options(request),

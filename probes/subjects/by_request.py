@@ -19,7 +19,6 @@ from probes.subjects.torch_subject import TorchSubject
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
 
-
 __all__ = ["Model", "TorchSubject", "open_subject", "open_torch_subject"]
 
 #: What a forward pass is measured of.

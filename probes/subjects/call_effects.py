@@ -44,50 +44,41 @@ def find_random_outputs(
     for cached in State(module, reads_tensors=False).caches:
         cached.cache_clear()
     before = State(module)
-    call_seeded = _SeededCall(call, before.generators)
+    draws: list[bool] = []
+
+    def call_seeded(tensors: Tensors) -> list[Any]:
+        with seeded(before.generators) as has_drawn:
+            outputs = call(tensors)
+            draws.append(has_drawn())
+        return outputs
+
     with restored(module):
-        found = _call_in_a_row(module, make_tensors, call_seeded, before)
+        calls = _call_in_a_row(module, make_tensors, call_seeded, before)
     for cached in before.caches:
         cached.cache_clear()
     with restored(module):
         fresh = call_seeded(make_tensors[-1]())
     is_same = not (
-        _has_other_tensors(found.first, found.again) or _has_other_tensors(found.outputs[-1], fresh)
+        _has_other_tensors(calls.first, calls.again) or _has_other_tensors(calls.outputs[-1], fresh)
     )
-    if not is_same and found.changed:
+    if not is_same and calls.changed:
         is_lasting = bool(before.changed(State(module)))
         with restored(module):
-            if is_lasting or not _has_other_tensors(found.first, call_seeded(make_tensors[0]())):
-                raise _state_error(found.changed)
-    changes = tuple(found.changes)
-    if is_same and not call_seeded.draws:
-        counts = dict.fromkeys(_differing(found.first, found.again))  # such as of the calls so far
-        return Findings(counts, changed_states=changes, outputs=found.outputs)
+            if is_lasting or not _has_other_tensors(calls.first, call_seeded(make_tensors[0]())):
+                raise _state_error(calls.changed)
+    changes = tuple(calls.changes)
+    if is_same and not any(draws):
+        counts = dict.fromkeys(_differing(calls.first, calls.again))  # such as of the calls so far
+        return Findings(counts, changed_states=changes, outputs=calls.outputs)
     with restored(module):
         pairs = list(_call_in_pairs(call, make_tensors))
     differing = [_differing(*pair, is_exact=is_same) for pair in pairs]
     return Findings(
         {index: _random_elements(pairs, index) for index in sorted(set().union(*differing))},
         tuple(sorted(set.intersection(*differing))),
-        draws=call_seeded.draws,
+        draws=any(draws),
         changed_states=changes,
     )
-
-
-class _SeededCall:
-    """Calls that draw the same random numbers each time."""
-
-    def __init__(self, call: Call, generators: Sequence[Generator]) -> None:
-        self._call = call
-        self._generators = generators
-        #: Whether any call has drawn numbers.
-        self.draws = False
-
-    def __call__(self, tensors: Tensors) -> list[Any]:
-        with seeded(self._generators) as has_drawn:
-            found = self._call(tensors)
-            self.draws |= has_drawn()
-        return found
 
 
 class _Calls(NamedTuple):

@@ -56,9 +56,9 @@ class UsedPlaces:
             self.are_taken |= place is not None and place() is each
 
     @property
-    def are_kept(self) -> bool:
-        """Whether some exist still: they are outputs, or a state of the model."""
-        return any(place() is not None for place in self._places.values())
+    def may_reach_outputs(self) -> bool:
+        """Whether an operator takes some, or some exist still: as outputs, or as a state."""
+        return self.are_taken or any(place() is not None for place in self._places.values())
 
 
 def leave_out_dynamo() -> None:

@@ -33,10 +33,8 @@ def create(request: Request) -> LoadedModel:
             "save it with torch.export.save(torch.export.export(module, inputs), file) and torch"
             f" {torch.__version__}, or give the model as file.py:factory",
         ) from problem
-    arguments, keywords = program.example_inputs or ((), {})
     given = request.subject.get("inputs", "")
-    if given:
-        arguments, keywords = read_given(given)
+    arguments, keywords = read_given(given) if given else program.example_inputs or ((), {})
     module, examples = flatten(program.module(), tuple(arguments), dict(keywords))
     if not examples:
         reason = f"{name!r} carries no example inputs with a tensor"

@@ -129,8 +129,7 @@ def call_factory(target: str) -> object:
             "give these parameters default values, or name a function without parameters that"
             " calls it",
         )
-    returned: object = factory()
-    return returned
+    return factory()
 
 
 def _needed_parameters(factory: Callable[..., object]) -> list[str]:
@@ -222,12 +221,13 @@ def refuse_undrawable(examples: tuple[torch.Tensor, ...]) -> None:
         if example.is_meta:
             reason = "an example input is on the device meta, where tensors have no values"
             raise ModelError(reason, "let the factory create it on the CPU")
-        is_masked = isinstance(example, torch.masked.MaskedTensor)
-        is_strided = example.layout is torch.strided and not is_masked
-        if not is_strided or example.is_nested or example.is_quantized:
-            kind = str(example.layout).removeprefix("torch.")
-            kind = "quantised" if example.is_quantized else "nested" if example.is_nested else kind
-            kind = "masked" if is_masked else kind
+        kinds = {
+            "masked": isinstance(example, torch.masked.MaskedTensor),
+            "quantised": example.is_quantized,
+            "nested": example.is_nested,
+            str(example.layout).removeprefix("torch."): example.layout is not torch.strided,
+        }
+        if kind := next((name for name, applies in kinds.items() if applies), ""):
             raise ModelError(
                 f"an example input is a {kind} tensor, not a dense one",
                 "let forward take dense tensors, such as the indices and values of a sparse one,"

@@ -102,17 +102,16 @@ def _copy_function(value: Any, memo: dict[int, Any]) -> Any:
         return memo.get(id(value), value)
     cells = value.__closure__ or ()
     closure = tuple(memo.setdefault(id(cell), types.CellType()) for cell in cells)
-    found = types.FunctionType(value.__code__, value.__globals__, value.__name__, None, closure)
-    memo[id(value)] = found
-    vars(found).update(vars(value))
+    copied = types.FunctionType(value.__code__, value.__globals__, value.__name__, None, closure)
+    memo[id(value)] = copied
+    vars(copied).update(vars(value))
     for cell, original in zip(closure, cells, strict=True):
         with contextlib.suppress(ValueError):  # An empty one.
             cell.cell_contents = _copy_function(original.cell_contents, memo)
-    defaults = value.__defaults__ or ()
-    found.__defaults__ = tuple(_copy_function(each, memo) for each in defaults)
+    copied.__defaults__ = tuple(_copy_function(each, memo) for each in value.__defaults__ or ())
     named = value.__kwdefaults__ or {}
-    found.__kwdefaults__ = {name: _copy_function(each, memo) for name, each in named.items()}
-    return found
+    copied.__kwdefaults__ = {name: _copy_function(each, memo) for name, each in named.items()}
+    return copied
 
 
 @contextlib.contextmanager
@@ -150,11 +149,12 @@ class TooSlowError(RuntimeError):
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TooSlowError` if the calls of modules in the block take longer.
+def time_limit(own_seconds: float) -> Iterator[None]:
+    """Raise `TooSlowError` if a call takes too long next to one in the module's own precision.
 
     The time is looked at whenever a part of a module begins.
     """
+    seconds = max(MOST_SECONDS, MOST_TIMES * own_seconds)
     end = time.monotonic() + seconds
 
     def check(*_: object) -> None:
@@ -171,14 +171,10 @@ def time_limit(seconds: float) -> Iterator[None]:
         watched.remove()
 
 
-def limit_seconds(own_seconds: float) -> float:
-    return max(MOST_SECONDS, MOST_TIMES * own_seconds)
-
-
-def find(
-    dtypes: list[torch.dtype], own: torch.dtype, takes: Callable[[ReferencePrecision], None]
+def choose(
+    dtypes: list[torch.dtype], own: torch.dtype, attempt: Callable[[ReferencePrecision], None]
 ) -> ReferencePrecision:
-    """Return the first precision for which `takes` raises none of `REFUSALS`, else the `own`.
+    """Return the first precision for which `attempt` raises none of `REFUSALS`, else the `own`.
 
     A lack of memory is one of them: a lower precision needs less. One that is too slow is not tried
     with redirected casts.
@@ -187,7 +183,7 @@ def find(
         for redirects_casts in (False, True):
             option = ReferencePrecision(dtype, own, redirects_casts)
             try:
-                takes(option)
+                attempt(option)
             except TooSlowError:
                 break
             except REFUSALS:
@@ -290,21 +286,20 @@ def refuse_unfit(
     perturbations.
     """
     far = {
-        index: found
-        for index, found in _distances(eager, exact, random)
-        if found > min(UNITS * unit, SHARE)
+        index: error
+        for index, error in _errors(eager, exact, random)
+        if error > min(UNITS * unit, SHARE)
     }
     if not far:
         return
-    reach = [dict(_distances(each, exact, random)) for each in perturbed if each is not None]
-    for index, found in far.items():
-        if found > TIMES * unit / own_unit * max(
-            (each.get(index, 0.0) for each in reach), default=0.0
-        ):
+    reach = [dict(_errors(outputs, exact, random)) for outputs in perturbed if outputs is not None]
+    for index, error in far.items():
+        largest = max((errors.get(index, 0.0) for errors in reach), default=0.0)
+        if error > TIMES * unit / own_unit * largest:
             raise ValueError(f"output {index} of the reference is that of another function")
 
 
-def _distances(
+def _errors(
     outputs: Sequence[Any], exact: Sequence[Any], random: Collection[int]
 ) -> Iterator[tuple[int, float]]:
     """Yield the number of each output that is not random, and its error.

@@ -93,17 +93,13 @@ def _import_paths(names: set[str]) -> list[str]:
 def _save_exported(
     module: torch.nn.Module, program: torch.export.ExportedProgram, directory: pathlib.Path
 ) -> str:
-    buffer = io.BytesIO()
-    torch.export.save(program, buffer)
     # Differs between modules of different structure or weights.
-    digest = hashlib.sha256(repr(module).encode())
-    for name, tensor in module.state_dict().items():
-        digest.update(name.encode())
-        flat = tensor.detach().cpu().contiguous().flatten()
-        digest.update(flat.view(torch.uint8).numpy().data)
-    folder = _create_folder(module, digest.digest(), directory)
+    state = io.BytesIO(repr(module).encode())
+    state.seek(0, io.SEEK_END)
+    torch.save(module.state_dict(), state)
+    folder = _create_folder(module, state.getvalue(), directory)
     file = folder / f"{folder.name}.pt2"
-    file.write_bytes(buffer.getvalue())
+    torch.export.save(program, file)
     return str(file)
 
 

@@ -72,7 +72,7 @@ class TorchSubject(Subject):
         self._request = request
         #: The size of the inputs' second dimension that is replaced, and the one that replaces it.
         self._resized: tuple[int, int] | None = None
-        #: How the reference is computed, once it is.
+        #: Of the reference.
         self._precision = ReferencePrecision(torch.float64, self._own)
         #: Of the last call of the module.
         self._output_elements = 0
@@ -81,8 +81,7 @@ class TorchSubject(Subject):
         self._random: Mapping[int, Any] = {}
         self._eager: list[Any] | None = None
         self._observed = equal_keys.Observer()
-        #: Whether outputs may depend on the places that operators such as `sort` return.
-        self._orders = False
+        self._places_matter = False
         self._settings = adjustments.read_settings()
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
@@ -120,9 +119,9 @@ class TorchSubject(Subject):
         built = self.length(self._request)
         if built is None:
             raise ModelError(*NO_LENGTH)
-        found = copy.copy(self)
-        found._resized = (built, request.input_tokens)  # noqa: SLF001 - a copy of this object
-        return found
+        changed = copy.copy(self)
+        changed._resized = (built, request.input_tokens)  # noqa: SLF001 - a copy of this object
+        return changed
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:
         """Use the values of the examples from now on if the model refuses random ones.
@@ -230,19 +229,19 @@ class TorchSubject(Subject):
         """
         fits = self.parameters <= MAX_FLOAT64_PARAMETERS and not quick
         higher = [torch.float64, torch.float32] if fits else [torch.float32]
-        # The outputs of the first input set in the precision that is found.
+        # The outputs of the first input set in the precision that is chosen.
         known: list[list[Any]] = []
-        self._precision = found = higher_precision.find(
+        self._precision = chosen = higher_precision.choose(
             higher,
             self._own,
             lambda option: known.append(self._try_precision(option, input_sets[0])),
         )
-        name = self.dtype if found.dtype is None else str(found.dtype).removeprefix("torch.")
-        return name, itertools.chain(known, self._outputs_in(found, input_sets[len(known) :]))
+        name = self.dtype if chosen.dtype is None else str(chosen.dtype).removeprefix("torch.")
+        return name, itertools.chain(known, self._outputs_in(chosen, input_sets[len(known) :]))
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         equal_keys.leave_out_dynamo()
-        found = call_effects.find_random_outputs(
+        findings = call_effects.find_random_outputs(
             self.module,
             [functools.partial(self.tensors, inputs) for inputs in input_sets],
             self._call,
@@ -256,15 +255,15 @@ class TorchSubject(Subject):
             output = call(self._observed)
         except higher_precision.REFUSALS:  # Some compiled code takes no such mode.
             output = call(contextlib.nullcontext())
-        places = self._observed.places
-        self._orders = places.are_taken or places.are_kept
-        self._random = found.random
-        self._eager = found.outputs[0] if found.outputs else None
+        # As long as the output is alive.
+        self._places_matter = self._observed.places.may_reach_outputs
+        self._random = findings.random
+        self._eager = findings.outputs[0] if findings.outputs else None
         adjustments.refuse_changed_settings(self._settings)
-        return dataclasses.replace(found, unseen=tuple(sorted(unseen_types(output))))
+        return dataclasses.replace(findings, unseen=tuple(sorted(unseen_types(output))))
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:
-        if not self._orders:
+        if not self._places_matter:
             return None
         return equal_keys.find_tied(
             outputs, lambda: next(self._outputs_in(self._precision, [inputs]))
@@ -273,7 +272,7 @@ class TorchSubject(Subject):
     def _try_precision(self, option: ReferencePrecision, inputs: list[Any]) -> list[Any]:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
         own = self._eager or self.run(inputs)
-        with higher_precision.time_limit(higher_precision.limit_seconds(self._call_seconds)):
+        with higher_precision.time_limit(self._call_seconds):
             exact = next(self._outputs_in(option, [inputs]))
         self._precision = option
         own_unit = torch.finfo(self._own).eps
@@ -291,19 +290,14 @@ class TorchSubject(Subject):
         self, option: ReferencePrecision, input_sets: list[list[Any]]
     ) -> Iterator[list[Any]]:
         call = option.call(self.module)
-        batched = [each.batched for each in self._arguments]
+        batched = [argument.batched for argument in self._arguments]
+        unit = torch.finfo(self._own).eps
         for inputs in input_sets:
             yield row_parts.run_within_memory(
                 lambda arrays: collect(call(*self.tensors(arrays))),
                 inputs,
                 batched,
-                functools.partial(
-                    row_parts.has_uncoupled_rows,
-                    self.run,
-                    inputs,
-                    batched,
-                    torch.finfo(self._own).eps,
-                ),
+                functools.partial(row_parts.has_uncoupled_rows, self.run, inputs, batched, unit),
             )
 
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:

@@ -32,7 +32,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Open the model once for all shapes, which compiles it and captures device graphs."""
     if subject.engine is None:
         from max.pipelines import AutoModel
 

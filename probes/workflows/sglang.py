@@ -36,7 +36,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Start the engine once for all shapes, which loads the model and captures graphs."""
     if subject.engine is None:
         import sglang
         from sglang.srt.models.registry import ModelRegistry

@@ -29,7 +29,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Start the engine once for all shapes, which loads the model and captures graphs."""
     if subject.engine is None:
         subject.engine = start_engine(subject, subject.request)
     return EngineGeneration(subject, request)

@@ -56,14 +56,17 @@ def versions() -> dict[str, str]:
 
 
 def devices_by_index(visible_devices: str) -> dict[str, str]:
-    """Name the GPUs by their indices: some versions of vLLM parse a UUID as a number."""
+    """Name the GPUs by their indices: vLLM parses a UUID as a number before 0.24.
+
+    https://github.com/vllm-project/vllm/issues/13815
+    """
     if not visible_devices.startswith("GPU-") or shutil.which("nvidia-smi") is None:
         return {}
     command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - an argument list, no shell
     rows = [line.split(",") for line in answer.stdout.splitlines()]
-    found = {uuid.strip(): index.strip() for index, uuid in rows}
-    indices = [found[uuid] for uuid in visible_devices.split(",") if uuid in found]
+    index_of = {uuid.strip(): index.strip() for index, uuid in rows}
+    indices = [index_of[uuid] for uuid in visible_devices.split(",") if uuid in index_of]
     if not indices:
         return {}
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(indices)}
@@ -80,7 +83,6 @@ LIMITS = ("max_model_len", "gpu_memory_utilization", "kv_cache_memory_bytes")
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Start the engine once for all shapes, which loads, compiles and captures graphs."""
     if subject.engine is None:
         import vllm
 

@@ -29,6 +29,9 @@ def outputs(number: int, elements: int) -> Any:
     return np.random.default_rng([7, number]).standard_normal(elements)
 
 
+FINDINGS = Findings(unseen=("Boxes",), draws=True)
+
+
 def large_reference() -> Reference:
     """Return a reference with more than ten input sets, each with more than ten outputs."""
     inputs = [[np.arange(3) + number, np.float32(number)] for number in range(12)]
@@ -49,9 +52,7 @@ def large_reference() -> Reference:
         ]
         for number in range(12)
     ]
-    return Reference(
-        "float64", inputs, expected, {3: "random"}, ("Boxes",), draws=True, perturbations=2
-    )
+    return Reference("float64", inputs, expected, {3: "random"}, FINDINGS, perturbations=2)
 
 
 def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
@@ -59,7 +60,7 @@ def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
     arrays.save(tmp_path / "reference-1.npz", saved)
     loaded = stored_reference.load_reference(tmp_path / "reference-1.npz")
     assert (loaded.name, loaded.perturbations) == ("float64", 2)
-    assert (loaded.uncompared, loaded.unseen, loaded.draws) == ({3: "random"}, ("Boxes",), True)
+    assert (loaded.uncompared, loaded.findings) == ({3: "random"}, FINDINGS)
     for ones, others in zip(loaded.inputs, saved.inputs, strict=True):
         for one, other in zip(ones, others, strict=True):
             assert one.dtype == other.dtype

@@ -152,7 +152,7 @@ def test_outputs_that_repeat_are_compared_beside_random_ones(
 ) -> None:
     case = make_case(function)
     assert case.reference.uncompared == dict.fromkeys(random, "random")
-    assert not case.reference.draws
+    assert not case.reference.findings.draws
     right = case.judge()
     assert (right.accuracy_class, right.accuracy.uncompared) == ("unchecked", {"random": 1})
     wrong = case.judge(lambda index, array: array if index in random else array * 0.9)
@@ -229,7 +229,7 @@ def test_elements_that_repeat_are_compared_beside_random_ones(function: str) -> 
 def test_a_reference_on_another_path_is_not_taken(function: str) -> None:
     case = make_case(function)
     assert case.reference.name == "float32"
-    assert case.reference.draws == (function == "seeds_itself")
+    assert case.reference.findings.draws == (function == "seeds_itself")
     rounded = case.judge(lambda _, array: array * (1 + 1e-7) if array.dtype.kind == "f" else array)
     assert rounded.accuracy_class == "exact"
     noise = np.random.default_rng(0)
@@ -423,7 +423,8 @@ def test_a_model_that_is_slow_in_float64_is_its_own_reference(
 ) -> None:
     """Rounding in the precision in which it computes is right, even if its weights have more."""
     assert make_case(function).reference.name == "float64"
-    monkeypatch.setattr("probes.subjects.higher_precision.limit_seconds", lambda _seconds: 0.0)
+    for limit in ("MOST_SECONDS", "MOST_TIMES"):
+        monkeypatch.setattr(f"probes.subjects.higher_precision.{limit}", 0.0)
     case = make_case(function)
     assert case.reference.name == "float32"
     generator = np.random.default_rng(0)
