@@ -87,10 +87,7 @@ def as_collected(array: Any) -> Any:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether two arrays have the same shape and values; NaN is the same as NaN.
-
-    Their bits are compared first: for large arrays this takes an eighth of the time.
-    """
+    """NaN is the same as NaN. Comparing bits first takes an eighth of the time."""
     if one.dtype == other.dtype and one.dtype.kind in "biuf":
         bits = f"u{one.itemsize}"
         if np.array_equal(one.view(bits), other.view(bits)):

@@ -153,10 +153,7 @@ def _expect(
 
 
 def _set_scale(of_sets: Sequence[ExpectedOutput]) -> list[ExpectedOutput]:
-    """Return an output by input set, with the root mean square over all sets as its least scale.
-
-    An output of few elements, such as one probability, may be near zero in one set by chance.
-    """
+    """Few elements, such as one probability, may be near zero in one input set by chance."""
     scale = root_mean_square(np.concatenate([unmasked(each.values) for each in of_sets]))
     return [dataclasses.replace(each, least_scale=scale) for each in of_sets]
 
@@ -174,10 +171,7 @@ def _measure_eager(expected: ExpectedOutput, aligned: Any) -> ExpectedOutput:
 
 
 def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[ExpectedOutput]:
-    """Return `outputs` with an envelope that contains `rounded`, numpy arrays by output.
-
-    Arrays of other shapes or with NaN are ignored.
-    """
+    """Extend the envelopes to `rounded`, but for outputs of other shapes or with NaN."""
     widened = []
     for expected, array in zip(outputs, rounded, strict=True):
         is_same_shape = tuple(array.shape) == expected.shape

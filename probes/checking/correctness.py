@@ -200,10 +200,7 @@ def _eager_error(check: OutputCheck) -> float:
 
 
 def _ratio_to_eager(of_sets: Sequence[OutputCheck]) -> float | None:
-    """Return the largest error of one output over the largest one of eager PyTorch.
-
-    In a single input set, a small output of eager PyTorch may be exact by chance.
-    """
+    """Take the largest errors over all input sets: eager may be exact in one by chance."""
     floats = [each for each in of_sets if each.expected.is_float and each.expected.scale]
     eager = max(map(_eager_error, floats), default=0.0)
     return max(each.found.rmse / each.expected.scale for each in floats) / eager if eager else None

@@ -60,10 +60,7 @@ def sample(array: Any) -> Any:
 
 
 def error_and_scale(array: Any, target: Any) -> tuple[float, float]:
-    """Return the root mean square of the difference of two outputs, and that of the target.
-
-    Of integers it is the share that differs, and 1.
-    """
+    """Return root mean squares of difference and target; of integers the differing share and 1."""
     values, wanted = sample(array), sample(target)
     if target.dtype.kind != "f":
         return float((values != wanted).mean()) if wanted.size else 0.0, 1.0
@@ -76,10 +73,7 @@ def root_mean_square(array: Any) -> float:
 
 
 def row_length(shape: Sequence[int]) -> int:
-    """Return the number of elements of a row: of the last dimension, or of several if it is short.
-
-    The first dimension, which is mostly the batch, is joined to others only if the rest is short.
-    """
+    """Return the elements of the last dimension, or of several if it is short."""
     stride, length = stride_of(math.prod(shape)), 1
     for dimension in reversed(shape):
         if length >= MIN_ROW_ELEMENTS * stride:

@@ -102,10 +102,7 @@ def _all_equal(rows: Sequence[Any]) -> bool:
 
 
 def _distances(values: Any, target: Any) -> Any:
-    """Return the root mean square of the difference of each row to each row of the reference.
-
-    `values` and `target` are `(rows, elements) float64`, the result is `(rows, rows)`.
-    """
+    """Map both `(rows, elements) float64` to root mean square distances, `(rows, rows)`."""
     centre = target.mean(0)
     values, target = values - centre, target - centre
     squares = (values**2).sum(1)[:, None] + (target**2).sum(1) - 2 * values @ target.T

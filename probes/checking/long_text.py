@@ -27,10 +27,7 @@ KEPT_TOKENS = 256
 
 @dataclasses.dataclass(frozen=True)
 class LongText:
-    """The text and the reference's log probabilities, by set of prompts.
-
-    Arrays begin with `(sets, rows, positions)`.
-    """
+    """The text and the reference's log probabilities; arrays are `(sets, rows, positions, ...)`."""
 
     #: Where the text comes from.
     source: str
@@ -135,10 +132,7 @@ def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
 
 
 def score_program(program: Any, text: LongText, request: Request) -> TextScores | None:
-    """Return the losses of a program, by row, over the sets that the time allows; at least one.
-
-    None for a program that does not report probabilities.
-    """
+    """Score as many sets as the time allows; None for a program without probabilities."""
     score = getattr(program, "score", None)
     if score is None:
         return None

@@ -52,10 +52,7 @@ class OutputCheck:
 def check_output(
     reference: Reference, place: tuple[int, int], array: Any, rules: Rules
 ) -> OutputCheck:
-    """Compare the output at `place`, a number of an input set and of an output.
-
-    `array` is a numpy array of the reference's shape, in any dtype.
-    """
+    """`place` is the number of the input set and of the output; `array` has its shape."""
     number, index = place
     expected = reference.outputs[number][index]
     values = expected.align(array)

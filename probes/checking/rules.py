@@ -66,10 +66,7 @@ def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
 
 
 def allowed_error(scale: float, eager_error: float, rules: Rules) -> float:
-    """Return the largest root mean square error of an exact output.
-
-    `scale` is the root mean square of the reference and `eager_error` what rounding accounts for.
-    """
+    """`scale` is the RMS of the reference, `eager_error` what rounding accounts for."""
     return rules.eager_times * eager_error + rules.share_of_rms * scale
 
 

@@ -110,10 +110,7 @@ class Limits:
 
     @property
     def few_elements_factor(self) -> float:
-        """How many times as large eager PyTorch's error may be as it shows in these elements.
-
-        A few of them may be nearly exact by chance.
-        """
+        """How many times as large eager's error may be: few elements may be exact by chance."""
         elements = sum(each.values.size for each in self.of_sets)
         return 1.0 + self.rules.few_elements / elements if elements else 1.0
 

@@ -42,10 +42,7 @@ EXCERPT_TOKENS = 4
 
 
 def allowed_gap(reference: TokenReference, rules: Rules) -> float:
-    """Return by how much the reference may prefer its own token to a correct one, in nats.
-
-    The log probabilities of both tokens have an error.
-    """
+    """Return the gap of a near tie in nats: the log probabilities of both tokens have an error."""
     return 2 * rules.text_eager_times * reference.eager.largest + rules.text_gap
 
 

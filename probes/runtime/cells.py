@@ -51,10 +51,7 @@ class Job:
 
 
 def create_model(job: Job) -> None:
-    """Do what can be done before the reference worker has written the weights.
-
-    Nothing for a stack that does not open models with PyTorch.
-    """
+    """Do what needs no shared weights; nothing for a stack without PyTorch's models."""
     job.channel.start_phase("open")
     by_request = sys.modules.get("probes.subjects.by_request")
     if by_request is not None:
@@ -103,10 +100,7 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
 
 
 def build_cells(job: Job) -> dict[Shape, ProgramCell]:
-    """Build for every shape, then check the outputs: only that needs the reference.
-
-    Raise `FailureError` if outputs are wrong.
-    """
+    """Build all shapes before the checks, which need the reference; raise `FailureError`."""
     built = {shape: build_program(job, shape) for shape in job.request.shapes}
     cells = {}
     for shape, (program, device_inputs) in built.items():

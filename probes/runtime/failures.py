@@ -244,10 +244,7 @@ def model_failed(
 
 
 def _own_place_of(problem: BaseException) -> str:
-    """Return the file and line of this package that raised it, outside of a call of the model.
-
-    Empty for another problem. numpy raises what this package does wrong with arrays.
-    """
+    """Return the place in this package that raised it, also in numpy; empty for the model's."""
     frames = traceback.extract_tb(problem.__traceback__)
     files = [pathlib.Path(each.filename) for each in frames]
     own = [frame for frame, file in zip(frames, files, strict=True) if PROBES in file.parents]
@@ -297,19 +294,13 @@ def _first_cause(problem: BaseException) -> BaseException:
 
 
 def _sentences_of(reason: str, most: int) -> str:
-    """Return the whole sentences at the beginning of a reason with more than `most` characters.
-
-    What stacks advise for all exceptions of a kind comes after them.
-    """
+    """Cut after a sentence: what stacks advise for all exceptions of a kind comes last."""
     beginning = reason[:most]
     return reason if len(reason) <= most else beginning.rpartition(". ")[0] or beginning
 
 
 def first_reason(message: str) -> str:
-    """Return the first line of a message that has a reason, without colours.
-
-    A line that ends with a colon only announces the next one, so both are returned.
-    """
+    """Return the first line, without colours, and the one that it announces by a colon."""
     lines = [line.strip() for line in TERMINAL_COLOURS.sub("", message).splitlines()]
     lines = [line for line in lines if line]
     last = next(

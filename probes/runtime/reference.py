@@ -116,10 +116,7 @@ def make_length_reference(job: Job) -> None:
 
 
 def leave_processors(job: Job) -> Job:
-    """Return the job with half of the threads on a CPU, where the others build meanwhile.
-
-    Threads that wait for one that does not run make each call up to ten times as long.
-    """
+    """Halve the threads on a CPU: others build, and waiting threads slow a call up to tenfold."""
     request = job.request
     if request.device != "cpu":
         return job

@@ -178,10 +178,7 @@ class ServedProgram:
         raise UnsupportedError("a server's first token is measured under load")
 
     def collect(self, output: list[str]) -> list[Any]:
-        """Return the tokens, `(rows, output tokens) int64`.
-
-        A text of another length makes a ragged result, which the check refuses by its shape.
-        """
+        """Return `(rows, output tokens) int64`, padded: the check refuses another length."""
         rows = [[int(word) for word in WORD.findall(text)] for text in output]
         width = max(map(len, rows))
         return [np.array([row + [-1] * (width - len(row)) for row in rows], dtype=np.int64)]

@@ -126,10 +126,7 @@ class MarkedSnippet:
         torch.save(([each.cpu() for each in inputs], arrays), file)
 
     def take_inputs(self, file: pathlib.Path) -> list[Any]:
-        """Replace the inputs by those of a saved call; return its result as numpy arrays.
-
-        They keep their devices and their precisions.
-        """
+        """Replace the inputs by those of a saved call; return its result as numpy arrays."""
         import torch  # noqa: PLC0415 - the snippet has imported it
 
         inputs, result = torch.load(file, weights_only=True)

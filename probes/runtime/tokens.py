@@ -139,10 +139,7 @@ class BuiltWorker:
                 raise FailureError(Failure("incorrect", "new-shapes", reason))
 
     def try_new_shape(self, new: flexibility.NewShape) -> events.NewShapeResult:
-        """Return the result of a shape; an exception of the stack is a refusal.
-
-        It is `eager` if the compiled path did not serve the inputs.
-        """
+        """Return a refusal for an exception, and `eager` if the compiled path was not used."""
         result = attempt(new.call, exception_summary)
         if isinstance(result, str):
             return events.NewShapeResult(new.shape, "refused", reason=result)
@@ -155,10 +152,7 @@ class BuiltWorker:
         return result
 
     def check_again(self) -> None:
-        """Raise `FailureError` if an output has become wrong since it was checked last.
-
-        Without calls since then nothing is checked.
-        """
+        """Raise `FailureError` if outputs have become wrong. Without calls nothing is checked."""
         if self.is_checked:
             return
         self.is_checked = True

@@ -81,10 +81,7 @@ def graph_engagement(launches: KernelLaunches) -> Engagement:
 
 
 def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> Engagement:
-    """Add the captured graphs that launch the kernels of an engaged program.
-
-    A program that promises graphs and launches none is not engaged, with the proof `missing`.
-    """
+    """Add the graphs that launch kernels; without any the share is 0, the proof `missing`."""
     if not launches.graph_launches:
         return Engagement(0.0, missing, engaged.facts)
     proof = (

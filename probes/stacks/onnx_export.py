@@ -58,10 +58,7 @@ def model_file(
 
 
 def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
-    """Return the lines that export `model`, and the expression for the path of the file.
-
-    There are no lines for an ONNX file: `model` is then its path.
-    """
+    """Return the exporting lines, none for an ONNX file, and the expression for its path."""
     if request.subject["kind"] == "onnx":
         return "", "model"
     before, exported = "", "model, inputs"
@@ -186,10 +183,7 @@ def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def by_parameter(module: torch.nn.Module, free: tuple[dict[int, Any], ...]) -> Any:
-    """Return the free dimensions, by argument and axis, in the structure of `forward`'s parameters.
-
-    Exporters take those of `*arguments` as one tuple, after those of the parameters before it.
-    """
+    """Group by parameter of `forward`: exporters take those of `*arguments` as one tuple."""
     kinds = [each.kind for each in inspect.signature(module.forward).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         return free

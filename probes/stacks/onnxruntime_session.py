@@ -136,10 +136,7 @@ def gpu_program(session: ort.InferenceSession, provider: str, request: Request) 
 
 
 def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
-    """Return the share of the session's nodes that run on the provider it was opened for.
-
-    With quantised weights it is the share of those that are quantised.
-    """
+    """Return the share of the nodes on the provider or, if quantised, of quantised weights."""
     placed, operators = onnxruntime_quantisation.count_nodes(program.session)
     if program.quantised:
         return onnxruntime_quantisation.engagement(program.quantised, operators)

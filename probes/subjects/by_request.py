@@ -56,10 +56,7 @@ def open_subject(request: Request) -> Any:
 
 
 def create_ahead(request: Request) -> None:
-    """Prepare the next `open_subject`: create a user's model, or import the code of another one.
-
-    The weights follow, once the reference worker has written them.
-    """
+    """Create a user's model, or import the code of another one; the weights follow."""
     kind = request.subject["kind"]
     if kind == "transformers":
         from probes.subjects import transformers_model  # noqa: PLC0415 - imports transformers, which takes a second

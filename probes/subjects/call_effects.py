@@ -169,10 +169,7 @@ def _call_in_pairs(
 
 
 def _random_elements(pairs: Sequence[tuple[list[Any], list[Any]]], index: int) -> Any:
-    """Return which elements of an output differ in each pair, if the others do in none.
-
-    Return None where an element differs in some only: others may have been equal by chance.
-    """
+    """Return None if an element differs in some pairs only: others may be equal by chance."""
     of_pairs = [
         (one[index], other[index]) for one, other in pairs if index < min(len(one), len(other))
     ]

@@ -104,10 +104,7 @@ def refuse_without_values(module: torch.nn.Module) -> None:
 
 
 def keyword_names(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the names of keyword tensors, or none for positional tensors.
-
-    Return None for inputs that are both or neither, and for a tensor that is there twice.
-    """
+    """Return none for positional tensors; None for both kinds, or a tensor that is there twice."""
     if not are_different_tensors((*arguments, *keywords.values())):
         return None
     return None if arguments and keywords else tuple(keywords)

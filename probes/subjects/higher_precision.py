@@ -94,10 +94,7 @@ def copy_module(module: Any) -> Any:
 
 
 def _copy_function(value: Any, memo: dict[int, Any]) -> Any:
-    """Return a function whose closure and defaults have the copies of `memo`, or another value.
-
-    `copy.deepcopy` returns a function itself.
-    """
+    """Copy a function, which `copy.deepcopy` does not, with the copies of what it closes over."""
     if id(value) in memo or not isinstance(value, types.FunctionType):
         return memo.get(id(value), value)
     cells = value.__closure__ or ()
@@ -116,10 +113,7 @@ def _copy_function(value: Any, memo: dict[int, Any]) -> Any:
 
 @contextlib.contextmanager
 def keep_limits(own: torch.dtype, higher: torch.dtype) -> Iterator[None]:
-    """Let `torch` use the limits of `own` for values in `higher`.
-
-    They are those of `torch.finfo`, and the epsilon of an RMS norm that is called without one.
-    """
+    """Let `torch.finfo`, and RMS norms without an epsilon, use those of `own` for `higher`."""
     finfo, rms_norm = torch.finfo, torch.rms_norm
     raised = {higher, COMPLEX.get(higher)}
 
@@ -150,10 +144,7 @@ class TooSlowError(RuntimeError):
 
 @contextlib.contextmanager
 def time_limit(own_seconds: float) -> Iterator[None]:
-    """Raise `TooSlowError` if a call takes too long next to one in the module's own precision.
-
-    The time is looked at whenever a part of a module begins.
-    """
+    """Raise `TooSlowError` for a call that takes too long, when a part of a module begins."""
     seconds = max(MOST_SECONDS, MOST_TIMES * own_seconds)
     end = time.monotonic() + seconds
 

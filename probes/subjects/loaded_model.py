@@ -70,10 +70,7 @@ LENGTH_AXIS = 1
 
 
 def resize(arrays: list[Any], built: int, length: int) -> list[Any]:
-    """Return the arrays with `length` elements along each second dimension that has `built`.
-
-    `arrays` are numpy arrays of any shape and dtype. Elements are repeated if there are too few.
-    """
+    """Repeat or cut the elements of each second dimension of size `built`."""
     return [
         array.take(range(length), axis=LENGTH_AXIS, mode="wrap")
         if array.ndim > LENGTH_AXIS and array.shape[LENGTH_AXIS] == built
@@ -83,10 +80,7 @@ def resize(arrays: list[Any], built: int, length: int) -> list[Any]:
 
 
 def share(module: torch.nn.Module, file: pathlib.Path) -> None:
-    """Load weights and buffers from `file`, or save them there if it does not exist.
-
-    The reference worker runs first and saves them.
-    """
+    """Load weights and buffers from `file`. The reference worker runs first and saves them."""
     state = module.state_dict()
     # Those that are registered with `persistent=False` may be random.
     buffers = {name: value for name, value in module.named_buffers() if name not in state}
@@ -102,10 +96,7 @@ def share(module: torch.nn.Module, file: pathlib.Path) -> None:
 
 
 def floating_dtype(model: LoadedModel) -> torch.dtype:
-    """Return the precision that most weights have, else the first argument's, else float32.
-
-    Types without rules of their own, such as float8, do not count.
-    """
+    """Return the one of `PRECISIONS` that most weights have, else the first argument's."""
     elements = collections.Counter[torch.dtype]()
     for tensor in (*model.module.parameters(), *model.module.buffers()):
         elements[tensor.dtype] += tensor.numel()

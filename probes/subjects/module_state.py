@@ -226,10 +226,7 @@ def _is_own_class(kind: type) -> bool:
 
 @contextlib.contextmanager
 def restored(module: torch.nn.Module) -> Iterator[None]:
-    """Put attributes and buffers of the module and its parts back at the end.
-
-    What other objects hold stays changed, and parameters, which may be large.
-    """
+    """Restore attributes and buffers, but not parameters and what other objects hold."""
     attributes, containers = [], []
     for part in module.modules():
         attributes.append((part.__dict__, {**part.__dict__}))

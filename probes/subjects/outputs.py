@@ -177,9 +177,6 @@ def attention_flops(
     *_others: object,
     **_options: object,
 ) -> int:
-    """Count attention's two matrix products from shapes `(batch, heads, length, width)`.
-
-    Keys and values may have fewer heads than queries.
-    """
+    """Shapes are `(batch, heads, length, width)`; keys and values may have fewer heads."""
     batch, heads, queries, width = query
     return int(2 * batch * heads * queries * key[2] * (width + value[3]))

@@ -41,10 +41,7 @@ def run_within_memory(
 
 
 def run_in_parts(run: Run, inputs: list[Any], batched: Sequence[bool], size: int) -> list[Any]:
-    """Return the outputs of `run` for `size` rows at a time, joined along their first dimension.
-
-    Raise `ValueError` for outputs of other shapes, which cannot be joined.
-    """
+    """Call with `size` rows at a time; raise `ValueError` if the outputs cannot be joined."""
     rows = _count_rows(inputs, batched)
     parts = [
         run(

@@ -53,10 +53,7 @@ def logprobs(model: Any, rows: Any, request: Request) -> Any:
 
 
 def sample(subject: CausalLm, length: int, count: int, request: Request) -> Any:
-    """Return texts that the model writes by itself, `(count, length) int64`.
-
-    They begin with the token with which texts begin, or with a random one.
-    """
+    """Return `(count, length) int64`; texts begin with the model's first token or a random one."""
     text = subject.model.config.get_text_config()
     begin = getattr(text, "bos_token_id", None)
     generator = np.random.default_rng([request.seed, length])

@@ -91,10 +91,7 @@ class TorchSubject(Subject):
 
     @property
     def has_length(self) -> bool:
-        """Whether the inputs have a length in tokens, which may differ from call to call.
-
-        Those of synthetic models have the length of the request without being tokens.
-        """
+        """Whether a call has a length of its own: tokens, or the positions of synthetic models."""
         return self.unit == "tokens" or self._request.subject["kind"] == "synthetic"
 
     def length(self, request: Request) -> int | None:
@@ -222,11 +219,7 @@ class TorchSubject(Subject):
     def reference(
         self, input_sets: list[list[Any]], *, quick: bool = False
     ) -> tuple[str, Iterator[list[Any]]]:
-        """Return the name of the higher precision, and an iterator over its outputs.
-
-        The iterator computes the outputs of one input set at a time. A module that can only be
-        called in its own precision is its own reference.
-        """
+        """Compute one input set at a time. A module with one precision is its own reference."""
         fits = self.parameters <= MAX_FLOAT64_PARAMETERS and not quick
         higher = [torch.float64, torch.float32] if fits else [torch.float32]
         # The outputs of the first input set in the precision that is chosen.

@@ -104,10 +104,7 @@ def find_class(config: Any, subject: dict[str, Any]) -> Any:
 
 
 def find_own_class(config: Any, subject: dict[str, Any]) -> Any:
-    """Return the class in the model's own code; None for a model without code that is trusted.
-
-    A configuration is of the model's own code only if that is trusted.
-    """
+    """Return None for a model without code of its own, or whose code is not trusted."""
     if not type(config).__module__.startswith(OWN_CODE):
         return None
     auto_map = getattr(config, "auto_map", None) or {}

@@ -168,10 +168,7 @@ class EngineGeneration(EngineProgram):
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
-    """Return the share of the graph's nodes that an equal session places on the provider.
-
-    With quantised weights it is the share of those that the graph has.
-    """
+    """Return the share of nodes on the provider in an equal session, or of quantised weights."""
     folder = model_folder(program.request)
     config = json.loads((folder / "genai_config.json").read_text(encoding="utf-8"))
     options = ort.SessionOptions()

@@ -99,10 +99,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
 
 def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:
-    """Return a full share: OpenVINO runs a compiled model as a whole or not at all.
-
-    With compressed weights it is the share of those that the compiled model has.
-    """
+    """Return a full share, as a model runs whole or not at all, or that of compressed weights."""
     if program.weight_bytes is not None:
         return openvino_model.weights_engagement(program.compiled, program.weight_bytes)
     facts = openvino_model.describe_compiled(program.compiled)

@@ -122,10 +122,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProg
 
 @functools.cache
 def extract(subject: TorchSubject) -> tuple[Any, Any]:
-    """Return the module's weights in JAX and a function of them, once for all batch sizes.
-
-    The module must be on the host: torchax keeps its tensors, which would occupy the GPU.
-    """
+    """Once for all batch sizes. torchax keeps the tensors, which must not occupy the GPU."""
     weights, function = torchax.extract_jax(subject.module)
     return weights, function
 

@@ -50,10 +50,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
 
 def engagement(program: Program, device_inputs: Any) -> Engagement:
-    """Return the share of a call's operators that compiled graphs hold.
-
-    It is 0 if the mode promises CUDA graphs and none is launched.
-    """
+    """Return the share of operators in compiled graphs; 0 if promised CUDA graphs are missing."""
     call = functools.partial(program, device_inputs)
     outside, regions = pytorch.count_operators_outside(call, (pytorch.GRAPH_REGION,))
     if not regions:

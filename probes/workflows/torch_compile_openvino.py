@@ -56,10 +56,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
 
 
 def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
-    """Return the share of OpenVINO's layers among these and the operators that ran in PyTorch.
-
-    It is 0 if the backend handed a graph to Inductor, or if a partition fell back to eager code.
-    """
+    """Return the share of OpenVINO's layers; 0 if Inductor or eager code replaced any."""
     if fallbacks.reasons:
         proof = f"OpenVINO handed the graph to Inductor: {fallbacks.reasons[0]}"[:500]
         return Engagement(0.0, proof)

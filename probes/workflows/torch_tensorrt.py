@@ -72,10 +72,7 @@ def repeat_rows(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
 
 
 def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
-    """Return the share of the operators that engines replace.
-
-    It is 0 if the option `cuda_graph` is set and no graph is launched.
-    """
+    """Return the share that engines replace; 0 if the graphs of `cuda_graph` are missing."""
     engaged = torch_tensorrt_engines.engagement(program, device_inputs)
     if not program.captures:
         return engaged

@@ -92,10 +92,7 @@ def imported_names(request: Request) -> list[str]:
 
 
 def quantise(module: Any, request: Request) -> None:
-    """Quantise the linear layers in place; raise `UnsupportedError` if torchao refuses.
-
-    A module that is quantised already, for another batch size, stays as it is.
-    """
+    """Raise `UnsupportedError` if torchao refuses. A quantised module stays as it is."""
     if any(map(is_quantised, linear_weights(module))):
         return
     known = {name: getattr(torchao.quantization, name) for name in imported_names(request)}

@@ -165,10 +165,7 @@ class EngineGeneration(EngineProgram):
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
-    """Return a full share, but none on a GPU if the engine neither compiles nor captures.
-
-    With a quantised format it is the share of the weights that are stored in it.
-    """
+    """Return 0 on a GPU without compilation and graphs; the share of quantised weights."""
     config = program.engine.llm_engine.vllm_config
     compiled, graphs = (
         str(getattr(value, "name", value))
