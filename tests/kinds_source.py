@@ -159,6 +159,21 @@ def keeps_in_slots(net, x):
     return net.a(x) * net.slots.first[0]
 
 
+class Private:
+    __slots__ = ("__calls",)
+
+    def __init__(self):
+        self.__calls = 0
+
+    def count(self):
+        self.__calls += 1
+        return self.__calls
+
+
+def counts_in_a_private_slot(net, x):
+    return net.a(x) * net.private.count()
+
+
 def replaces_a_pair(net, x):
     net.pair = Pair(net.pair.first + net.a(x), net.pair.second)
     return net.pair.first
@@ -312,6 +327,7 @@ def __getattr__(name):
             count=0,
             default=collections.defaultdict(int),
             slots=Slots([0], None),
+            private=Private(),
             pair=Pair(torch.zeros(2, 16), None),
             ring=collections.deque([torch.zeros(16)] * 3, maxlen=3),
             generator=count_up(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copyreg
 import dataclasses
 import types
 import zlib
@@ -78,25 +79,18 @@ def _parts(output: Any) -> list[Any]:
     if isinstance(output, (type, torch.nn.Module, *CODE)):
         return []
     is_set = isinstance(output, (set, frozenset))
-    found = list(output) if is_set else [value for _, value in attributes(output)]
+    values = list(output) if is_set else [value for _, value in attributes(output)]
     if dataclasses.is_dataclass(output):
-        return found
-    return [value for value in found if not isinstance(value, VALUES)]
+        return values
+    return [value for value in values if not isinstance(value, VALUES)]
 
 
 def attributes(value: Any) -> list[tuple[str, Any]]:
-    slots = [
-        name
-        for kind in type(value).__mro__
-        for own in (vars(kind).get("__slots__", ()),)
-        for name in ((own,) if isinstance(own, str) else own)
+    slots = copyreg._slotnames(type(value))  # type: ignore[attr-defined]  # noqa: SLF001 - no public name
+    return [
+        *getattr(value, "__dict__", {}).items(),
+        *((name, getattr(value, name, None)) for name in slots),
     ]
-    found = [
-        (name, getattr(value, name, None))
-        for name in slots
-        if name not in {"__dict__", "__weakref__"}
-    ]
-    return [*getattr(value, "__dict__", {}).items(), *found]
 
 
 def is_cut(output: Any, seen: frozenset[int] = frozenset()) -> bool:
@@ -129,14 +123,14 @@ COUNTS = ("vocab_size", "num_labels", "num_classes")
 
 def count_classes(module: torch.nn.Module) -> frozenset[int]:
     """Return the numbers of classes that the model may return, above 1."""
-    found = {
+    counts = {
         layer.out_features
         for name, layer in module.named_modules()
         if isinstance(layer, torch.nn.Linear) and HEADS.intersection(name.split("."))
     }
     for owner in (module, getattr(module, "config", None)):
-        found |= {getattr(owner, name, None) for name in COUNTS}
-    return frozenset(count for count in found if isinstance(count, int) and count > 1)
+        counts |= {getattr(owner, name, None) for name in COUNTS}
+    return frozenset(count for count in counts if isinstance(count, int) and count > 1)
 
 
 # PyTorch's counter refuses grouped queries before 2.12, and does not count the CPU's kernel.

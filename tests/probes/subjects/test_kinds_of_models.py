@@ -84,6 +84,7 @@ def make_case(function: str, **changes: Any) -> Case:
         ("counts_in_a_function", "calls"),
         ("keeps_in_a_default", "keeps_in_a_default"),
         ("keeps_in_slots", "slots.first"),
+        ("counts_in_a_private_slot", "private._Private__calls"),
         ("replaces_a_pair", "pair"),
         ("rolls", "ring"),
         ("counts_by_a_generator", "generator"),
