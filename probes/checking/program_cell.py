@@ -84,11 +84,7 @@ class ProgramCell:
         return next(run_program(self.workflow, self.program, [self.program.feed(arrays)]))
 
     def check(self, *, with_logprobs: bool = True) -> tuple[checks.Checked, str | None]:
-        """Run the program and compare its outputs; return a reason if they are wrong.
-
-        The log probabilities of generated text are optional, because the timed calls do not compute
-        them.
-        """
+        """Return a reason if they are wrong. Timed calls compute no log probabilities of text."""
         reference, scored = self.reference, iter(())
         score = getattr(self.program, "score", None)
         if with_logprobs and score and isinstance(reference, text_reference.TokenReference):

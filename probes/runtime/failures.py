@@ -157,10 +157,7 @@ class FailureError(Exception):
 def classify(
     problem: BaseException, phase: Phase, request: protocol.Request | None = None
 ) -> Failure:
-    """Return the outcome of an exception that was raised in `phase`.
-
-    In the reference worker only eager PyTorch calls the model. `request` is None before it is read.
-    """
+    """In the reference worker only eager PyTorch runs; `request` is None before it is read."""
     if isinstance(problem, FailureError):
         return problem.failure
     if isinstance(problem, ModelError):

@@ -100,11 +100,7 @@ class BuiltWorker:
             raise FailureError(Failure("incorrect", "sustain", reason))
 
     def diagnose(self) -> None:
-        """Profile a few calls of each shape.
-
-        A call that generates consists of so many operators that reading its profile takes many
-        seconds: only the smallest and the largest shape are profiled then.
-        """
+        """Profile each shape; of text only two, because reading such a profile takes seconds."""
         generates = self.job.request.task == protocol.GENERATE
         profiled = {min(self.cells), max(self.cells)} if generates else {*self.cells}
         for shape, cell in self.cells.items():

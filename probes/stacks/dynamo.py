@@ -138,10 +138,7 @@ def with_cache_artifacts(integration: str) -> dict[str, StartLines]:
 
 
 def with_compiled_function(settings: str, arguments: str) -> dict[str, StartLines]:
-    """Return the way that ships the compiled `forward`, where PyTorch has it.
-
-    `settings` are lines above the others, and `arguments` are those of `torch.compile`.
-    """
+    """Put the lines of `settings` first, and give `arguments` to `torch.compile`."""
     if not hasattr(torch.compiler, "load_compiled_function"):
         return {}
     if "mode=" not in arguments and hasattr(torch.compiler, KEEP):

@@ -138,10 +138,7 @@ def stored_type(name: str, values: Any, native: str, quantised: str | None) -> s
 
 
 def encode(values: Any, kind: str, native: str) -> Any:
-    """Return the values of a tensor as the file has them: float32, or the bytes of another type.
-
-    The result has the shape of `values`, for bytes with a longer or shorter last dimension.
-    """
+    """Return float32, or bytes with a longer or shorter last dimension for another type."""
     if kind == "F32":
         return as_float32(values)
     if kind == native:

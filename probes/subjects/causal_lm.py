@@ -167,10 +167,7 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
 
 
 def suppress_eos(model: Any) -> None:
-    """Make a random model never choose the end-of-text token, which some engines cannot ignore.
-
-    The token's logit becomes 0, which is never the largest of thousands of random logits.
-    """
+    """Make the logit of the end 0, which is never the largest: some engines stop at it."""
     eos = getattr(model.config.get_text_config(), "eos_token_id", None)
     head = model.get_output_embeddings()
     for token in eos if isinstance(eos, list) else [eos]:

@@ -32,12 +32,14 @@ TARGET = {"cpu": "llvm-cpu", "cuda": "cuda"}
 FLAGS = {
     # A layer norm over a large batch needs 41 KiB of stack. The default limit is 32 KiB, and the
     # runtime's threads have 128 KiB.
-    "cpu": ("--iree-llvmcpu-target-cpu=host", "--iree-llvmcpu-stack-allocation-limit=65536"),
+    "cpu": [
+        *("--iree-opt-level=O3", "--iree-llvmcpu-target-cpu=host"),
+        "--iree-llvmcpu-stack-allocation-limit=65536",
+    ],
     # IREE 3.13 knows neither sm_90 nor sm_100 (https://github.com/iree-org/iree/issues/22147). For
     # sm_80 it makes PTX, which the driver compiles for every later GPU.
-    "cuda": ("--iree-cuda-target=sm_80",),
+    "cuda": ["--iree-opt-level=O3", "--iree-cuda-target=sm_80"],
 }
-OPTIMISE = "--iree-opt-level=O3"
 MAX_REASON_LENGTH = 400
 #: Larger weights are kept in an archive next to the module. An ONNX file is limited to 2 GiB by
 #: protobuf, constants and graph included, and MLIR text has two letters for each byte.
@@ -48,14 +50,13 @@ PARAMETER_SCOPE = "model"
 
 def settings(request: Request) -> dict[str, str]:
     runtime.flags.parse_flags(f"--task_topology_max_group_count={request.threads}")
-    found = {
+    threads = {"task_topology_max_group_count": str(request.threads)}
+    return {
         **pytorch.apply_settings(cpu_request(request)),
         "driver": driver_of(request),
-        "flags": " ".join(compile_flags(request.device)),
+        "flags": " ".join(FLAGS[request.device]),
+        **(threads if request.device == "cpu" else {}),
     }
-    if request.device == "cpu":
-        found["task_topology_max_group_count"] = str(request.threads)
-    return found
 
 
 def driver_of(request: Request) -> str:
@@ -65,19 +66,13 @@ def driver_of(request: Request) -> str:
     return "local-sync" if request.threads == 1 else "local-task"
 
 
-def compile_flags(device: str) -> list[str]:
-    return [OPTIMISE, *FLAGS[device]]
-
-
 def cpu_request(request: Request) -> Request:
     """Return the request for PyTorch, which only exports here and leaves the GPU to IREE."""
     return dataclasses.replace(request, device="cpu")
 
 
-def open_subject(request: Request) -> Model:
-    """Return an ONNX file unchanged, any other model as a PyTorch module on the CPU."""
-    found: Model = by_request.open_subject(cpu_request(request))
-    return found
+def open_subject(request: Request) -> Any:
+    return by_request.open_subject(cpu_request(request))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +171,7 @@ def compile_module(imported: pathlib.Path, module: pathlib.Path, device: str) ->
             str(imported),
             input_type="onnx",
             target_backends=[TARGET[device]],
-            extra_args=compile_flags(device),
+            extra_args=FLAGS[device],
         )
     except compiler.CompilerToolError as problem:
         errors = [
@@ -224,7 +219,7 @@ import subprocess, sys
 from iree import compiler, runtime
 
 {"" if is_file else export}subprocess.run([sys.executable, "-m", "iree.compiler.tools.import_onnx", {file}, "-o", "model.mlir"], check=True)
-flags = {compile_flags(request.device)!r}
+flags = {FLAGS[request.device]!r}
 built = compiler.compile_file("model.mlir", input_type="onnx", target_backends=["{TARGET[request.device]}"], extra_args=flags)
 context = runtime.SystemContext(config=runtime.Config("{driver_of(request)}"))
 module = runtime.VmModule.copy_buffer(context.instance, built)
