@@ -29,10 +29,7 @@ AS_LIST = "  # a list in the order of what the model returns, without None and t
 
 
 class UnsupportedError(Exception):
-    """The workflow does not support what is asked: a limit of the stack, not a defect.
-
-    `fix` says what the user can do, if there is something.
-    """
+    """A limit of the stack, not a defect. `fix` says what the user can do, if anything."""
 
     def __init__(self, reason: str, fix: str | None = None) -> None:
         super().__init__(reason)

@@ -103,9 +103,8 @@ def time_read(collect: Callable[[Any], object], output: Any) -> float:
 def run_queue_seconds() -> float:
     """Return how long this thread has waited for a processor so far; 0 if it cannot be read."""
     try:
-        return (
-            int(pathlib.Path("/proc/thread-self/schedstat").read_bytes().split()[1]) * NANOSECONDS
-        )
+        waited = pathlib.Path("/proc/thread-self/schedstat").read_bytes().split()[1]
+        return int(waited) * NANOSECONDS
     except (OSError, IndexError, ValueError):
         return 0.0
 

@@ -37,14 +37,11 @@ def replace_when_complete(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def count_bytes(directory: pathlib.Path) -> int:
-    """Return the bytes of all files below `directory`; 0 if it does not exist.
-
-    Links do not count: they lead to files of the user or, if a worker made them, anywhere.
-    """
-    found = 0
+    """Leave links out: they lead to files of the user or, if a worker made them, anywhere."""
+    total = 0
     for folder, _, names in os.walk(directory) if not directory.is_symlink() else ():
         for file in (pathlib.Path(folder, name) for name in names):
             # A compiler may have removed a temporary file meanwhile.
             with contextlib.suppress(OSError):
-                found += 0 if file.is_symlink() else file.lstat().st_size
-    return found
+                total += 0 if file.is_symlink() else file.lstat().st_size
+    return total

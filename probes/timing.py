@@ -82,11 +82,7 @@ class Timer:
 
 
 def size_visit(typical_seconds: float, visit_seconds: float) -> VisitSize:
-    """Return the size of a visit of about `visit_seconds`.
-
-    The warm-up calls restore the caches and clocks after another arm's visit. For short calls one
-    does not suffice, so there are two.
-    """
+    """Warm-up calls restore caches and clocks after another visit; short calls need two."""
     if typical_seconds > VERY_LONG_CALL_SECONDS:
         return VisitSize(calls=1, warmup_calls=1)
     if typical_seconds > LONG_CALL_SECONDS:

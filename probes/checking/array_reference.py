@@ -175,8 +175,10 @@ def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[Exp
     widened = []
     for expected, array in zip(outputs, rounded, strict=True):
         is_same_shape = tuple(array.shape) == expected.shape
-        found = expected.measure(expected.align(array)) if is_same_shape else NO_DEVIATION
-        envelope = expected.envelope.or_larger(found) if found.is_finite else expected.envelope
+        deviation = expected.measure(expected.align(array)) if is_same_shape else NO_DEVIATION
+        envelope = (
+            expected.envelope.or_larger(deviation) if deviation.is_finite else expected.envelope
+        )
         widened.append(dataclasses.replace(expected, envelope=envelope))
     return widened
 

@@ -40,12 +40,12 @@ def check_outputs(
     samples: list[list[Any]] = []
 
     def record(accuracy_class: AccuracyClass, fault: Fault) -> Checked:
-        found = Checked(shape, accuracy_class, reference.name)
+        checked = Checked(shape, accuracy_class, reference.name)
         if checks:
             worst = find_worst(checks)
-            found = dataclasses.replace(
-                found,
-                rmse=worst.found.rmse,
+            checked = dataclasses.replace(
+                checked,
+                rmse=worst.deviation.rmse,
                 rmse_eager=worst.expected.eager.rmse,
                 allowed=worst.allowed,
                 compared_elements=sum(each.expected.compared_elements for each in checks),
@@ -57,12 +57,12 @@ def check_outputs(
             unseen=whole.findings.unseen,
             changed_states=whole.findings.changed_states,
         )
-        return dataclasses.replace(found, accuracy=accuracy)
+        return dataclasses.replace(checked, accuracy=accuracy)
 
     for number, returned in enumerate(produced):
         every = whole.with_values(number, returned)
-        if found := _find_structural_fault(whole, number, every):
-            return record("incorrect", found[0]), found[1]
+        if structural := _find_structural_fault(whole, number, every):
+            return record("incorrect", structural[0]), structural[1]
         outputs = whole.keep_compared(every)
         samples.append(
             [
@@ -74,7 +74,7 @@ def check_outputs(
             check_output(reference, (number, index), array, rules)
             for index, array in enumerate(outputs)
         ]
-        if not all(each.found.is_finite for each in checks):
+        if not all(each.deviation.is_finite for each in checks):
             checks = []
             return record("incorrect", "not-finite"), NOT_FINITE
     checks = pool_integers(reference, checks, rules) if checks else []
@@ -115,8 +115,8 @@ def _find_structural_fault(
         for index, (shape, each) in enumerate(zip(shapes, reference.outputs[number], strict=True))
         if reference.uncompared.get(index) not in SHAPELESS
     ):
-        found = ", ".join(map(str, shapes))
-        return "shape", f"it returns outputs of other shapes than the model: {found}"
+        returned = ", ".join(map(str, shapes))
+        return "shape", f"it returns outputs of other shapes than the model: {returned}"
     floats = (outputs[index] for index in reference.uncompared if outputs[index].dtype.kind == "f")
     if any((array != array).any() for array in floats):  # noqa: PLR0124 - NaN
         return "not-finite", NOT_FINITE
@@ -138,12 +138,14 @@ def pool_integers(
         elements = sum(each.expected.values.size for each in of_sets)
         if of_sets[0].expected.is_float or not elements:
             continue
-        differing = sum(each.found.differing * each.expected.values.size for each in of_sets)
+        differing = sum(each.deviation.differing * each.expected.values.size for each in of_sets)
         share = differing / elements
         allowed = reference.limits(index, rules).difference()
         pooled[index::count] = [
             judge(
-                dataclasses.replace(each, found=dataclasses.replace(each.found, differing=share)),
+                dataclasses.replace(
+                    each, deviation=dataclasses.replace(each.deviation, differing=share)
+                ),
                 {"integers": (share, allowed)},
                 rules,
             )
@@ -158,9 +160,9 @@ def _reason(worst: OutputCheck, name: str, rules: Rules) -> str:
     if rules.tolerance and is_float and error is not None and not error <= rules.tolerance:
         size = f"its error, a share of the size of the output against {name}"
         return f"{size}, is {error:.2e}; {rules.tolerance:.2e} is allowed"
-    if rules.tolerance and is_float and worst.found.row > rules.row_tolerance:
+    if rules.tolerance and is_float and worst.deviation.row > rules.row_tolerance:
         row = f"the error of a row, a share of its size against {name}"
-        return f"{row}, is {worst.found.row:.2e}; {rules.row_tolerance:.2e} is allowed"
+        return f"{row}, is {worst.deviation.row:.2e}; {rules.row_tolerance:.2e} is allowed"
     if rules.tolerance and is_float and worst.top1_or_tie is not None:
         return f"the largest class is that of {name} in {worst.top1_or_tie:.0%} of the rows only"
     measured = {
@@ -189,7 +191,7 @@ def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault)
             _ratio_to_eager(checks[index::outputs]) for index in range(outputs)
         ),
         cosine=min((each.cosine for each in floats if each.cosine is not None), default=None),
-        worst_element=_largest(each.found.worst / each.expected.scale for each in floats),
+        worst_element=_largest(each.deviation.worst / each.expected.scale for each in floats),
         top1=_mean(each.top1 for each in checks),
         envelope=envelope if reference.perturbations else None,
     )
@@ -203,7 +205,9 @@ def _ratio_to_eager(of_sets: Sequence[OutputCheck]) -> float | None:
     """Take the largest errors over all input sets: eager may be exact in one by chance."""
     floats = [each for each in of_sets if each.expected.is_float and each.expected.scale]
     eager = max(map(_eager_error, floats), default=0.0)
-    return max(each.found.rmse / each.expected.scale for each in floats) / eager if eager else None
+    return (
+        max(each.deviation.rmse / each.expected.scale for each in floats) / eager if eager else None
+    )
 
 
 def _largest(values: Iterable[float | None]) -> float | None:

@@ -186,8 +186,8 @@ def subtract(values: Any, target: Any) -> Any:
 
 def _is_limit(array: Any) -> Any:
     sizes = abs(array)
-    found = np.zeros(array.shape, dtype=bool)
+    is_limit = np.zeros(array.shape, dtype=bool)
     if array.size and not sizes.max() < LIMITS[0]:
         for limit in LIMITS:
-            found |= sizes == limit
-    return found
+            is_limit |= sizes == limit
+    return is_limit

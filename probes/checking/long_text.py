@@ -70,12 +70,12 @@ def make_long_text(
     kept: dict[str, list[Any]] = {name: [] for name in ("chosen", "ids", "logprobs", *FIGURES)}
     for prompt, text in zip(prompts, tokens, strict=True):
         whole = np.concatenate([prompt, text], axis=-1)
-        found = exact(whole)
-        ids = top_token_ids(found, KEPT_TOKENS)
+        whole_logprobs = exact(whole)
+        ids = top_token_ids(whole_logprobs, KEPT_TOKENS)
         reference = {
-            "chosen": np.take_along_axis(found, text[..., None], -1)[..., 0],
+            "chosen": np.take_along_axis(whole_logprobs, text[..., None], -1)[..., 0],
             "ids": ids,
-            "logprobs": np.take_along_axis(found, ids, -1),
+            "logprobs": np.take_along_axis(whole_logprobs, ids, -1),
         }
         scores, _ = score_rows(TokenLogprobs(eager(whole)), text, **reference)
         for name, value in (reference | scores).items():
@@ -103,8 +103,8 @@ def score_rows(
         known = np.ones(own.shape, dtype=bool)
     else:
         own, known = look_up(scores, ids)
-        found, has_token = look_up(scores, text[..., None])
-        token = np.where(has_token[..., 0], found[..., 0], np.nan)
+        logprob, has_token = look_up(scores, text[..., None])
+        token = np.where(has_token[..., 0], logprob[..., 0], np.nan)
         top = np.take_along_axis(scores.ids, scores.logprobs.argmax(-1)[..., None], -1)[..., 0]
         is_incomplete = not bool(has_token.all())
     # NaN where the arm does not report the token.
@@ -123,12 +123,12 @@ def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
     order = np.argsort(scores.ids, axis=-1)
     sorted_ids = np.take_along_axis(scores.ids, order, -1)
     values = np.take_along_axis(scores.logprobs, order, -1).astype("float64")
-    found, known = np.zeros(ids.shape), np.zeros(ids.shape, dtype=bool)
+    logprobs, known = np.zeros(ids.shape), np.zeros(ids.shape, dtype=bool)
     for row in np.ndindex(ids.shape[:-1]):
         positions = np.searchsorted(sorted_ids[row], ids[row]).clip(max=len(values[row]) - 1)
         known[row] = sorted_ids[row][positions] == ids[row]
-        found[row] = np.where(known[row], values[row][positions], 0.0)
-    return found, known
+        logprobs[row] = np.where(known[row], values[row][positions], 0.0)
+    return logprobs, known
 
 
 def score_program(program: Any, text: LongText, request: Request) -> TextScores | None:
@@ -145,8 +145,8 @@ def score_program(program: Any, text: LongText, request: Request) -> TextScores 
         tokens = text.tokens[number]
         scores = score(program.feed([prompts]), tokens, len(tokens))
         reference = (text.chosen[number], text.ids[number], text.logprobs[number])
-        found, lacks_tokens = score_rows(scores, tokens, *reference)
-        kept.append(found)
+        losses, lacks_tokens = score_rows(scores, tokens, *reference)
+        kept.append(losses)
         is_incomplete |= lacks_tokens
     own: dict[str, Any] = {
         name: tuple(float(value) for each in kept for value in each[name]) for name in FIGURES

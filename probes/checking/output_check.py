@@ -32,7 +32,7 @@ class OutputCheck:
     #: The figure of the measure that is exceeded most, and its share of the allowed one.
     figure: float
     share_of_allowed: float
-    found: Deviation
+    deviation: Deviation
     expected: ExpectedOutput
     allowed: float
     cosine: float | None
@@ -45,8 +45,8 @@ class OutputCheck:
     def relative_error(self) -> float | None:
         """RMS of the error over that of the reference; integers: the share that differs."""
         if not self.expected.is_float:
-            return self.found.differing
-        return self.found.rmse / self.expected.scale if self.expected.scale else None
+            return self.deviation.differing
+        return self.deviation.rmse / self.expected.scale if self.expected.scale else None
 
 
 def check_output(
@@ -56,7 +56,7 @@ def check_output(
     number, index = place
     expected = reference.outputs[number][index]
     values = expected.align(array)
-    found = expected.measure(values)
+    deviation = expected.measure(values)
     limits = reference.limits(index, rules)
     top1: float | None = None
     top1_or_tie: float | None = None
@@ -66,16 +66,19 @@ def check_output(
         top1, top1_or_tie = float((excess == 0).mean()), float((excess <= near_tie).mean())
     allowed = limits.error(number)
     if expected.is_float:
-        typical = found.typical / (expected.scale or 1.0)
+        typical = deviation.typical / (expected.scale or 1.0)
         figures: Mapping[Fault, tuple[float, float]] = {
-            "error": (found.rmse, allowed),
-            "row-error": (found.row, limits.row_error),
+            "error": (deviation.rmse, allowed),
+            "row-error": (deviation.row, limits.row_error),
             "typical-error": (typical, limits.typical_error),
         }
     else:
-        figures = {"integers": (found.differing, limits.difference(values.size))}
-    angle = cosine(values, expected.values)
-    check = OutputCheck("exact", "", 0.0, 0.0, found, expected, allowed, angle, top1, top1_or_tie)
+        figures = {"integers": (deviation.differing, limits.difference(values.size))}
+    similarity = cosine(values, expected.values)
+    of_classes = top1, top1_or_tie
+    check = OutputCheck(
+        "exact", "", 0.0, 0.0, deviation, expected, allowed, similarity, *of_classes
+    )
     return judge(check, figures, rules)
 
 
@@ -85,13 +88,13 @@ def judge(
     """Return the check with its class. `limits` has a figure and the allowed one by fault."""
     shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
     fault, share = max(shares.items(), key=lambda pair: pair[1])
-    found: AccuracyClass = "exact"
+    accuracy_class: AccuracyClass = "exact"
     if share > 1.0:
-        found = "close" if is_close(check, rules) else "incorrect"
+        accuracy_class = "close" if is_close(check, rules) else "incorrect"
     return dataclasses.replace(
         check,
-        accuracy_class=found,
-        fault=fault if found != "exact" else "",
+        accuracy_class=accuracy_class,
+        fault=fault if accuracy_class != "exact" else "",
         figure=limits[fault][0],
         share_of_allowed=share,
     )
@@ -103,7 +106,7 @@ def is_close(check: OutputCheck, rules: Rules) -> bool:
         return False
     if not expected.is_float:
         return True
-    if not check.found.row <= rules.row_tolerance:
+    if not check.deviation.row <= rules.row_tolerance:
         return False
     if check.top1_or_tie is None or expected.eager_top1 is None:
         return True
@@ -154,19 +157,19 @@ def compare_arrays(
         if (array == start).all():
             continue
         scale = reference.outputs[0][index].scale
-        found = measure(sample(array), sample(start), array.shape, scale)
-        if not found.is_finite or _exceeds_rounding(found, reference, index, rules):
-            return f"differs by {found.worst:.2e} in output {index}"
+        deviation = measure(sample(array), sample(start), array.shape, scale)
+        if not deviation.is_finite or _exceeds_rounding(deviation, reference, index, rules):
+            return f"differs by {deviation.worst:.2e} in output {index}"
     return None
 
 
-def _exceeds_rounding(found: Deviation, reference: Reference, index: int, rules: Rules) -> bool:
+def _exceeds_rounding(deviation: Deviation, reference: Reference, index: int, rules: Rules) -> bool:
     expected, limits = reference.outputs[0][index], reference.limits(index, rules)
     if not expected.is_float:
-        return found.differing > limits.difference(expected.values.size)
+        return deviation.differing > limits.difference(expected.values.size)
     worst = max(each.eager.or_larger(each.envelope).worst for each in limits.of_sets)
     return (
-        found.rmse > limits.error(0)
-        or found.row > limits.row_error
-        or found.worst > allowed_error(expected.scale, worst, rules)
+        deviation.rmse > limits.error(0)
+        or deviation.row > limits.row_error
+        or deviation.worst > allowed_error(expected.scale, worst, rules)
     )

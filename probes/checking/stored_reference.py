@@ -41,11 +41,11 @@ class Keys:
         count = self.rows.shape[1]
         mine, right = (each.reshape(len(self.rows), -1).astype("int64") for each in (moved, target))
         is_place = (mine >= 0) & (mine < count)
-        found, expected = (
+        values, wanted_values = (
             np.take_along_axis(self.rows, each.clip(0, count - 1), 1) for each in (mine, right)
         )
         is_twice = (np.diff(np.sort(mine, 1), axis=1) == 0).any(1, keepdims=True)
-        is_same = (is_place & (found == expected) & ~is_twice).reshape(moved.shape)
+        is_same = (is_place & (values == wanted_values) & ~is_twice).reshape(moved.shape)
         replaced = np.moveaxis(np.where(is_same, target, moved), -1, axis)
         return replaced[..., 0] if self.axis is None else replaced
 

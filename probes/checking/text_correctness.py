@@ -64,8 +64,8 @@ def check_tokens(
     record = Checked(shape, "incorrect", reference.name, compared_elements=compared)
     shapes = [each.shape for each in reference.tokens]
     if [each.shape for each in tokens] != shapes:
-        found = ", ".join(str(each.shape) for each in tokens)
-        reason = f"it returns {found} tokens instead of {shapes[0]} for each input set"
+        returned = ", ".join(str(each.shape) for each in tokens)
+        reason = f"it returns {returned} tokens instead of {shapes[0]} for each input set"
         return dataclasses.replace(record, accuracy=Accuracy("shape")), reason
     divergence = find_divergence(tokens, reference)
     agreement = measure_agreement(reference, divergence, list(scored), rules)
@@ -161,12 +161,12 @@ def find_fault(
     """
     if tokens.shape != (len(rows), reference.tokens[0].shape[1]):
         return f"it returns {tokens.shape} tokens"
-    found = find_divergence([tokens], reference, [rows])
+    divergence = find_divergence([tokens], reference, [rows])
     allowed = allowed_gap(reference, rules)
-    if found.gap is not None and not found.gap <= allowed:
+    if divergence.gap is not None and not divergence.gap <= allowed:
         return (
-            f"its text diverges by {found.gap:.2e} where the precision accounts for {allowed:.2e};"
-            f" {found.excerpt}"
+            f"its text diverges by {divergence.gap:.2e} where the precision accounts for"
+            f" {allowed:.2e}; {divergence.excerpt}"
         )
     return None
 
@@ -221,8 +221,8 @@ def find_divergence(
                 reference.vocabulary,
             )
             texts = (each[row, position : position + EXCERPT_TOKENS] for each in (tokens, expected))
-            found, wanted = (" ".join(map(str, text.tolist())) for text in texts)
-            gaps.append((gap, f"after {position} tokens it generates {found} for {wanted}"))
+            generated, wanted = (" ".join(map(str, text.tolist())) for text in texts)
+            gaps.append((gap, f"after {position} tokens it generates {generated} for {wanted}"))
     largest, excerpt = max(gaps, default=(None, ""))
     sequences = len(equal)
     share = sum(equal) / sequences if equal else 1.0

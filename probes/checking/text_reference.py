@@ -30,10 +30,7 @@ class ReferenceRun:
 
 @dataclasses.dataclass(frozen=True)
 class TokenReference:
-    """What the reference worker provides for all others, for one shape.
-
-    The log probabilities stay in the file until they are needed.
-    """
+    """What other workers need. The log probabilities stay in the file until they are read."""
 
     name: str
     file: Any
@@ -90,8 +87,8 @@ def save_reference(
 
 def load_reference(file: pathlib.Path) -> TokenReference:
     """Read what `save_reference` wrote, except for the log probabilities."""
-    found = arrays.load(file, TokenReference, FidelityMetrics)
-    return dataclasses.replace(found, file=file)
+    reference = arrays.load(file, TokenReference, FidelityMetrics)
+    return dataclasses.replace(reference, file=file)
 
 
 TOP_TOKENS = 5

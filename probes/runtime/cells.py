@@ -78,11 +78,7 @@ def load_subject(job: Job) -> None:
 
 
 def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> None:
-    """Raise `FailureError` if the arm does not support the model's own precision.
-
-    The advisor knows it only for a model that is cast. The catalogue describes no other precisions
-    than `PRECISIONS`.
-    """
+    """Raise `FailureError`. The advisor knows the precision only of a model that is cast."""
     own, supported = subject.dtype, request.supported_dtypes
     is_described = request.dtype == protocol.OWN and own in protocol.PRECISIONS
     if not is_described or not supported or own in supported:
@@ -199,12 +195,12 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.VisitSize:
         )
         raise FailureError(Failure("incorrect", "warmup", reason))
     times_first_token = request.task == protocol.GENERATE and warm_up_first_token(cell)
-    found = timing.warm_up(timer, request.warmup_seconds, cell.shape)
-    size = timing.size_visit(found.typical_seconds, request.visit_seconds)
+    warmed_up = timing.warm_up(timer, request.warmup_seconds, cell.shape)
+    size = timing.size_visit(warmed_up.typical_seconds, request.visit_seconds)
     if times_first_token:
         count = min(size.calls, MAX_FIRST_TOKEN_CALLS)
         size = dataclasses.replace(size, first_token_calls=count)
-    job.channel.send(found)
+    job.channel.send(warmed_up)
     return size
 
 

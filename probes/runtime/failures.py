@@ -205,13 +205,13 @@ def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
     text = _type_and_reason(cause)
     # Dynamo explains its errors below their first line.
     message = f"{type(cause).__name__}: {TERMINAL_COLOURS.sub('', str(cause))[:MOST_SEARCHED]}"
-    for each in REFUSALS:
-        if found := re.search(each.pattern, message):
-            name = next(filter(None, found.groups()), "")
+    for refusal in REFUSALS:
+        if match := re.search(refusal.pattern, message):
+            name = next(filter(None, match.groups()), "")
             short, place = name.rpartition(".")[2], _place_of(cause)
             reason, fix = (
                 part.format(name=name, short=short, place=place, text=text)
-                for part in (each.reason, each.fix)
+                for part in (refusal.reason, refusal.fix)
             )
             return Failure("unsupported", phase, _sentences_of(reason, MAX_REASON_LENGTH), fix)
     return None

@@ -71,9 +71,9 @@ def has_coupled_rows(cell: ProgramCell, reference: Reference, built: list[int]) 
     tensors = [each for each in known if isinstance(each, np.ndarray)]
     is_coupled = not is_batched(tensors, len(inputs[0]))
     for size in (1, max(built) + 1):
-        found = cell.call(take_rows(inputs, size))
+        outputs = cell.call(take_rows(inputs, size))
         is_coupled = is_coupled or bool(
-            find_difference(found, take_rows(known, size), reference, cell.rules)
+            find_difference(outputs, take_rows(known, size), reference, cell.rules)
         )
     return is_coupled
 
@@ -175,10 +175,10 @@ def find_difference(
     if [array.size for array in outputs] != [array.size for array in expected]:
         return OTHER_SHAPES
     for index, (array, target) in enumerate(zip(outputs, expected, strict=True)):
-        found, limits = reference.outputs[0][index], reference.limits(index, rules)
-        if found.is_value:  # which may be the number of rows
+        built, limits = reference.outputs[0][index], reference.limits(index, rules)
+        if built.is_value:  # which may be the number of rows
             continue
-        if not found.is_float:
+        if not built.is_float:
             most = ALLOWED_TIMES * limits.difference(target.size)
             differing = float((array != target).mean()) if target.size else 0.0
             if differing > most:
@@ -188,7 +188,7 @@ def find_difference(
                 )
             continue
         scale = root_mean_square(unmasked(target))
-        share = limits.rounding(0) / found.scale if found.scale else 0.0
+        share = limits.rounding(0) / built.scale if built.scale else 0.0
         allowed = ALLOWED_TIMES * allowed_error(scale, share * scale, rules)
         error = root_mean_square(subtract(array, target))
         if not error <= allowed:  # also true for NaN

@@ -87,14 +87,14 @@ def write_long_text(job: Job) -> None:
 def record_coupled_rows(job: Job) -> None:
     """Record whether rows depend on each other, or outputs have no rows; nothing for text."""
     request, shape = job.request, max(job.request.shapes)
-    found = program_cell.load_reference(request, shape)
-    inputs = found.inputs[0]
-    if not isinstance(found, Reference) or not flexibility.is_batched(inputs, shape.batch_size):
+    reference = program_cell.load_reference(request, shape)
+    inputs = reference.inputs[0]
+    if not isinstance(reference, Reference) or not flexibility.is_batched(inputs, shape.batch_size):
         return
     program = job.workflow.build(job.subject, inputs, request)
     rules = rules_for(request.accuracy, job.subject.dtype)
-    cell = ProgramCell(job.workflow, shape, program, [], found, rules)
-    is_coupled = flexibility.has_coupled_rows(cell, found, request.batch_sizes)
+    cell = ProgramCell(job.workflow, shape, program, [], reference, rules)
+    is_coupled = flexibility.has_coupled_rows(cell, reference, request.batch_sizes)
     with replace_when_complete(flexibility.coupled_rows_file(request)) as partial:
         partial.write_text(json.dumps(is_coupled))
 

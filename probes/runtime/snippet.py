@@ -31,8 +31,8 @@ from probes.runtime.process import keep_freed_blocks, read_environment
 
 def run_role(request: Request, channel: Channel) -> None:
     options, shape = request.snippet, request.shapes[0]
-    found = read_environment() if options.get("describes") else None
-    channel.send(events.Imported({}, {}, found))
+    environment = read_environment() if options.get("describes") else None
+    channel.send(events.Imported({}, {}, environment))
     if channel.read_token()[0] != "build":
         return
     channel.start_phase("build")
@@ -174,10 +174,10 @@ def compare(
         return f"it returns shapes {shapes} instead of {wanted}", None
     rules = rules_for(request.accuracy, precision_of(snippet.result, request.dtype))
     pairs = zip(other, expected, allowed, strict=True)
-    found = [compare_array(*pair, rules) for pair in pairs]
-    if not all(math.isfinite(share) for _, share in found):
+    errors = [compare_array(*pair, rules) for pair in pairs]
+    if not all(math.isfinite(share) for _, share in errors):
         return "its outputs are not finite where those of the other are", None
-    error, worst = map(max, zip(*found, strict=True)) if found else (None, 0.0)
+    error, worst = map(max, zip(*errors, strict=True)) if errors else (None, 0.0)
     if worst > 1:
         return f"its outputs differ by {worst:.3g} times the allowed error", error
     return None, error
@@ -189,8 +189,8 @@ def precision_of(result: Any, dtype: str) -> str:
         return dtype
     if isinstance(result, (tuple, list)):
         result = result[0]
-    found = str(getattr(result, "dtype", "float32")).removeprefix("torch.")
-    return found if found in {"float64", "float32", "float16", "bfloat16"} else "float32"
+    precision = str(getattr(result, "dtype", "float32")).removeprefix("torch.")
+    return precision if precision in {"float64", "float32", "float16", "bfloat16"} else "float32"
 
 
 def compare_array(values: Any, target: Any, eager: float, rules: Rules) -> tuple[float, float]:

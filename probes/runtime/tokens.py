@@ -110,15 +110,12 @@ class BuiltWorker:
             timer = timer_of(cell)
             if generates:
                 timer = dataclasses.replace(timer, device_inputs=cell.device_inputs[:1])
-            found = device_work.profile_calls(timer, shape)
-            if found is not None:
-                self.job.channel.send(found)
+            diagnosed = device_work.profile_calls(timer, shape)
+            if diagnosed is not None:
+                self.job.channel.send(diagnosed)
 
     def try_new_shapes(self, *, short: bool) -> None:
-        """Try shapes that were not built, for `MAX_SECONDS` at most; the others are skipped.
-
-        Raise `FailureError` if one of them returned wrong values: nobody would notice.
-        """
+        """Raise `FailureError` if a new shape returned wrong values: nobody would notice."""
         start = time.monotonic()
         for new in flexibility.new_shapes(self.cells, self.job.request, short=short):
             self.job.channel.start_phase("new-shapes", new.shape)

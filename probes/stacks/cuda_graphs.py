@@ -115,7 +115,11 @@ class KernelLaunches(NamedTuple):
 
 
 def count_launches(call: Callable[[], object]) -> KernelLaunches:
-    found = profile_calls(Timer(lambda _: call(), [None], pytorch.synchronise), Shape(1))
-    assert found is not None  # noqa: S101 - for mypy; PyTorch is loaded
-    counts = (found.kernels_per_call, found.launches_per_call, found.graph_launches_per_call)
+    diagnosed = profile_calls(Timer(lambda _: call(), [None], pytorch.synchronise), Shape(1))
+    assert diagnosed is not None  # noqa: S101 - for mypy; PyTorch is loaded
+    counts = (
+        diagnosed.kernels_per_call,
+        diagnosed.launches_per_call,
+        diagnosed.graph_launches_per_call,
+    )
     return KernelLaunches(*(round(each or 0) for each in counts))

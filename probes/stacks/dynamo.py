@@ -32,12 +32,12 @@ class BreakHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found = collections.Counter[str]()
+        self.breaks = collections.Counter[str]()
 
     def emit(self, record: logging.LogRecord) -> None:
         if message := BREAK.search(record.getMessage()):
             file, line, reason = message.groups()
-            self.found[f"{pathlib.Path(file).name}:{line}: {_explain(reason)}"] += 1
+            self.breaks[f"{pathlib.Path(file).name}:{line}: {_explain(reason)}"] += 1
 
 
 HANDLER = BreakHandler()
@@ -48,7 +48,7 @@ LOG.setLevel(logging.DEBUG)
 
 def graph_breaks() -> dict[str, int]:
     """Return how often each break of the graph occurred, with the file and line of its cause."""
-    return dict(HANDLER.found) or {_explain(reason): each for reason, each in _counted().items()}
+    return dict(HANDLER.breaks) or {_explain(reason): each for reason, each in _counted().items()}
 
 
 def with_cause(proof: str) -> str:
@@ -89,14 +89,14 @@ def _why_nothing_was_captured() -> str:
 
 def _explain(message: str) -> str:
     """Return Dynamo's explanation; the first line of a message without one."""
-    found = EXPLANATION.search(message)
-    return ADDRESS.sub("", found[1] if found else message.splitlines()[0])
+    explanation = EXPLANATION.search(message)
+    return ADDRESS.sub("", explanation[1] if explanation else message.splitlines()[0])
 
 
 def _counted() -> dict[str, int]:
     """Return Dynamo's counts by message; a frame that it skips whole is not a graph break."""
-    found = counters["graph_break"] or counters["unimplemented"]
-    return {str(message): int(count) for message, count in found.items()}
+    counted = counters["graph_break"] or counters["unimplemented"]
+    return {str(message): int(count) for message, count in counted.items()}
 
 
 #: Name of the file that a way writes.

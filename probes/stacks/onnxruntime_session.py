@@ -226,23 +226,20 @@ COMMON_TYPES = {"FLOAT", "DOUBLE", "INT32", "INT64", "BOOL"}
 
 
 def explain_missing(message: str, file: pathlib.Path) -> tuple[str, str | None]:
-    """Return why a session cannot run the model in `file`, and what helps if a type is the cause.
-
-    `message` is what ONNX Runtime raised. Without a node in it, it is the reason.
-    """
-    found = NO_KERNEL.search(message)
-    if found is None:
+    """Return why ONNX Runtime raised `message`, and what helps if a type is the cause."""
+    missing = NO_KERNEL.search(message)
+    if missing is None:
         return message, None
-    types = sorted(_types_of(file, found["node"]) - COMMON_TYPES)
-    reason = f"ONNX Runtime has no kernel for the operator {found['operator']}"
+    types = sorted(_types_of(file, missing["node"]) - COMMON_TYPES)
+    reason = f"ONNX Runtime has no kernel for the operator {missing['operator']}"
     if not types:
-        return f"{reason} of node {found['node']}", None
+        return f"{reason} of node {missing['node']}", None
     listed = " and ".join(each.lower() for each in types)
     fix = (
         f"compute this part of the model in float32: change its layers, or use --dtype float32 if"
         f" the code of the model does not convert to {listed}"
     )
-    return f"{reason} in {listed}, as in node {found['node']}", fix
+    return f"{reason} in {listed}, as in node {missing['node']}", fix
 
 
 def _types_of(file: pathlib.Path, name: str) -> set[str]:

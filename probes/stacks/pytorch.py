@@ -82,17 +82,11 @@ def laid_out(program: TorchProgram, request: Request) -> TorchProgram:
     if not program.subject.convolutions:
         raise UnsupportedError("no layer of the model convolves images")
     program.subject.module.to(memory_format=torch.channels_last)
-    call = program.call
 
-    def call_laid_out(*tensors: torch.Tensor) -> Any:
-        return call(
-            *(
-                x.to(memory_format=torch.channels_last) if x.dim() == IMAGE_DIMENSIONS else x
-                for x in tensors
-            )
-        )
+    def lay_out(x: torch.Tensor) -> torch.Tensor:
+        return x.to(memory_format=torch.channels_last) if x.dim() == IMAGE_DIMENSIONS else x
 
-    return dataclasses.replace(program, call=call_laid_out)
+    return dataclasses.replace(program, call=lambda *tensors: program.call(*map(lay_out, tensors)))
 
 
 def synchronise() -> None:

@@ -188,8 +188,8 @@ def torch_type_of(engine: Any, name: str) -> torch.dtype:
     kind = engine.get_tensor_dtype(name).name
     if kind not in TORCH_TYPES:
         raise UnsupportedError(f"{name} has the type {kind}, which PyTorch does not have")
-    found: torch.dtype = getattr(torch, TORCH_TYPES[kind])
-    return found
+    dtype: torch.dtype = getattr(torch, TORCH_TYPES[kind])
+    return dtype
 
 
 #: Engines with the log of their build, by file, kept as long as the worker runs: one serves all

@@ -41,10 +41,7 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def printed_options(request: Request) -> dict[str, Any]:
-    """Return the compiler's options: engines for blocks of any size, and no TF32.
-
-    Precisions are not named: the RTX build refuses them, and `torch.compile` then runs eager code.
-    """
+    """Name no precisions: the RTX build refuses them, and `torch.compile` then runs eager code."""
     accumulation = {"use_fp32_acc": True} if request.options.get("fp32_accumulation") else {}
     return {"min_block_size": 1, "disable_tf32": True, **accumulation}
 

@@ -129,25 +129,25 @@ def watch_settings(adjusted: dict[str, str]) -> Iterator[None]:
 
 def uncompile(module: torch.nn.Module, adjusted: dict[str, str]) -> torch.nn.Module:
     """Return the module without `torch.compile` around it, its parts and their functions."""
-    found = [module] if _is_compiled(module) else []
+    compiled = [module] if _is_compiled(module) else []
     module = _original(module)
     for part in module.modules():
         if isinstance(part, torch.jit.ScriptModule):
             continue
         for name, child in part._modules.items():  # noqa: SLF001 - no public name
             if child is not None and _is_compiled(child):
-                found.append(child)
+                compiled.append(child)
                 part._modules[name] = _original(child)  # noqa: SLF001 - as above
         if part._compiled_call_impl is not None:  # noqa: SLF001 - as above
-            found.append(part)
+            compiled.append(part)
             part._compiled_call_impl = None  # noqa: SLF001 - as above
         for name, value in (("forward", type(part).forward), *vars(part).items()):
             function = original_function(value)
             if function is not value:
-                found.append(part)
+                compiled.append(part)
                 is_method = value is type(part).forward and name not in vars(part)
                 vars(part)[name] = function.__get__(part) if is_method else function
-    if found:
+    if compiled:
         adjusted["torch.compile"] = "taken off the model that the factory returned"
     if "torch._dynamo" in sys.modules and State(module, reads_tensors=False).is_compiled:
         adjusted["torch.compile"] = "without effect in eager PyTorch, also around functions"

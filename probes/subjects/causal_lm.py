@@ -37,9 +37,9 @@ class CausalLm(checkpoint.EngineSubject):
         self.model = model
 
     def at(self, request: Request) -> CausalLm:
-        found = copy.copy(self)
-        found.request = request
-        return found
+        changed = copy.copy(self)
+        changed.request = request
+        return changed
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return prompts without a common prefix, so that an engine's prefix cache is of no use."""

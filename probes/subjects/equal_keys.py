@@ -169,14 +169,14 @@ def find_tied(outputs: Sequence[Any], call: Callable[[], Sequence[Any]]) -> list
     has_moved = False
     for seed in range(ORDERS):
         with OtherOrder(seed) as order:
-            found = call()
+            outputs_in_order = call()
         ties = ties or order.ties
         has_moved |= order.has_moved
         if not ties or not order.places.are_taken or (seed >= LEAST_ORDERS and not has_moved):
             break
         masks = [
             mask | _differs(one, other)
-            for mask, one, other in zip(masks, outputs, found, strict=True)
+            for mask, one, other in zip(masks, outputs, outputs_in_order, strict=True)
         ]
     return [
         next((keys for places, keys in ties if keys and _are_places(output, places, keys)), mask)

@@ -191,11 +191,7 @@ class RedirectedCasts(TorchDispatchMode):
         self._dtype = dtype
 
     def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = {name: self._replace(value) for name, value in (kwargs or {}).items()}
         return func(*map(self._replace, args), **named)

@@ -101,5 +101,5 @@ def floating_dtype(model: LoadedModel) -> torch.dtype:
     for tensor in (*model.module.parameters(), *model.module.buffers()):
         elements[tensor.dtype] += tensor.numel()
     dtypes = [dtype for dtype, _ in elements.most_common()]
-    found = (*dtypes, *(each.dtype for each in model.arguments))
-    return next((dtype for dtype in found if dtype in PRECISIONS), torch.float32)
+    candidates = (*dtypes, *(each.dtype for each in model.arguments))
+    return next((dtype for dtype in candidates if dtype in PRECISIONS), torch.float32)

@@ -67,8 +67,8 @@ class State:
         """Keep what can be compared of `value`, and return the names and values of its parts."""
         if isinstance(value, (torch.Tensor, np.ndarray)):
             self.values[name] = digest(torch.as_tensor(value)) if self._reads_tensors else None
-        elif found := _generator(value):
-            self.generators.append(found)
+        elif generator := _generator(value):
+            self.generators.append(generator)
         elif isinstance(value, (set, frozenset, bytearray, array.array)):
             self.values[name] = repr(value)
         elif isinstance(value, (dict, list, tuple, collections.deque)):
@@ -92,12 +92,12 @@ class State:
     def changed(self, other: State) -> list[str]:
         """Return the names of what differs, in order and without the places in containers."""
         names = (*self.values, *(name for name in other.values if name not in self.values))
-        found = (
+        changed = (
             name.partition("[")[0]
             for name in names
             if not _is_same(self.values, other.values, name)
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(changed))
 
 
 def digest(tensor: torch.Tensor) -> Any:
@@ -129,8 +129,8 @@ def _parts_of(name: str, value: Any) -> Iterable[tuple[str, Any]]:
     match value:
         case types.GeneratorType():
             frame = value.gi_frame
-            found = {**frame.f_locals, "next": frame.f_lasti} if frame else {}
-            return [(f"{name}[{key}]", each) for key, each in found.items()]
+            variables = {**frame.f_locals, "next": frame.f_lasti} if frame else {}
+            return [(f"{name}[{key}]", each) for key, each in variables.items()]
         case types.MethodType():
             return [(name, value.__self__), (name, value.__func__)]
         case functools.partial():
@@ -184,13 +184,13 @@ def _generator(value: Any) -> Generator | None:
 
 def _fields(name: str, value: Any) -> list[tuple[str, Any]]:
     """Return the attributes of an object; those of a module of PyTorch without its dictionaries."""
-    found = []
+    fields = []
     for key, each in attributes(value):
         if isinstance(value, torch.nn.Module) and key in {"_parameters", "_buffers", "_modules"}:
-            found += [(f"{name}.{own}".lstrip("."), part) for own, part in each.items()]
+            fields += [(f"{name}.{own}".lstrip("."), part) for own, part in each.items()]
         elif not key.startswith("__") or isinstance(each, types.FunctionType):
-            found.append((f"{name}.{key}".lstrip("."), each))
-    return found
+            fields.append((f"{name}.{key}".lstrip("."), each))
+    return fields
 
 
 def _variables(function: types.FunctionType) -> list[tuple[str, Any]]:
@@ -208,8 +208,8 @@ def _variables(function: types.FunctionType) -> list[tuple[str, Any]]:
             closed.append((name, cell.cell_contents))
     own = vars(function).items()
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    found = [(name, function.__globals__[name]) for name in names & {*function.__globals__}]
-    return [*found, *closed, *own, *((function.__name__, each) for each in defaults)]
+    named = [(name, function.__globals__[name]) for name in names & {*function.__globals__}]
+    return [*named, *closed, *own, *((function.__name__, each) for each in defaults)]
 
 
 def _is_installed(file: str | None) -> bool:

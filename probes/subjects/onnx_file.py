@@ -128,10 +128,7 @@ class OnnxSubject(Subject):
         ]
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:
-        """Find integers that the file takes, if neither names nor weights tell their range.
-
-        Return the number of input sets to use. Raise `ModelError` if it takes none of these inputs.
-        """
+        """Find integers that the file takes; raise `ModelError` if it takes none of them."""
         failure = None
         for self._integers_below in INTEGER_LIMITS:
             failure = self._try_inputs(batch_size, input_sets)

@@ -61,11 +61,7 @@ def run_in_parts(run: Run, inputs: list[Any], batched: Sequence[bool], size: int
 def has_uncoupled_rows(
     run: Run, inputs: list[Any], batched: Sequence[bool], epsilon: float
 ) -> bool:
-    """Return whether two halves of the batch have the outputs of the whole batch.
-
-    `epsilon` is the rounding of `run`'s precision. Its square root, relative to the root mean
-    square, separates rounding from outputs that differ.
-    """
+    """Compare two halves with the whole batch; `epsilon` is the rounding of `run`'s precision."""
     rows = _count_rows(inputs, batched)
     if rows < 2:
         return False

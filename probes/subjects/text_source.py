@@ -114,14 +114,14 @@ def parse_line(line: str, number: int, file: str) -> dict[str, Any]:
         record = json.loads(line)
     except ValueError:
         record = None
-    found = record if isinstance(record, dict) else {"tokens": None}
-    texts = [found.get(name, "") for name in ("prompt", "continuation")]
-    tokens: Any = found.get("tokens", [])
+    fields = record if isinstance(record, dict) else {"tokens": None}
+    texts = [fields.get(name, "") for name in ("prompt", "continuation")]
+    tokens: Any = fields.get("tokens", [])
     has_texts = all(isinstance(each, str) for each in texts) and isinstance(tokens, list)
     if not has_texts or not all(isinstance(each, int) and each >= 0 for each in tokens):
         reason = f"line {number} of {file!r} is not an object with texts"
         raise ModelError(reason, 'write {"prompt": "...", "continuation": "..."} on each line')
-    return found
+    return fields
 
 
 def open_tokenizer(request: Request) -> Any:

@@ -91,8 +91,8 @@ def open_config(subject: dict[str, Any], request: Request) -> Any:
 
 
 def find_class(config: Any, subject: dict[str, Any]) -> Any:
-    if found := find_own_class(config, subject):
-        return found
+    if own_class := find_own_class(config, subject):
+        return own_class
     for name in config.architectures or ():
         if hasattr(transformers, name):
             return getattr(transformers, name)
@@ -116,11 +116,11 @@ def find_own_class(config: Any, subject: dict[str, Any]) -> Any:
     automatic = next(named, "AutoModel")
     if automatic not in auto_map:
         return None
-    found = get_class_from_dynamic_module(auto_map[automatic], subject["name"])
+    own_class = get_class_from_dynamic_module(auto_map[automatic], subject["name"])
     # `save_pretrained` then also writes the code.
     type(config).register_for_auto_class()
-    found.register_for_auto_class(automatic)
-    return found
+    own_class.register_for_auto_class(automatic)
+    return own_class
 
 
 def describe_missing(missing: tuple[str, ...]) -> dict[str, str]:
@@ -236,9 +236,9 @@ def image_size(vision: Any, source: str | None) -> tuple[int, int]:
     for owner in (vision, getattr(vision, "backbone_config", None)):
         if size := rows_and_columns(getattr(owner, "image_size", None)):
             return size
-    found = read_preprocessor(source) if source else {}
-    names = ("crop_size", "size") if found.get("do_center_crop") else ("size",)
-    sizes = [rows_and_columns(found.get(name)) for name in names]
+    preprocessor = read_preprocessor(source) if source else {}
+    names = ("crop_size", "size") if preprocessor.get("do_center_crop") else ("size",)
+    sizes = [rows_and_columns(preprocessor.get(name)) for name in names]
     return next((size for size in sizes if size), (IMAGE_SIZE, IMAGE_SIZE))
 
 
@@ -255,10 +255,10 @@ def rows_and_columns(size: Any) -> tuple[int, int] | None:
 def read_preprocessor(source: str) -> dict[str, Any]:
     try:
         file = cached_file(source, PREPROCESSOR, _raise_exceptions_for_missing_entries=False)
-        found = json.loads(pathlib.Path(file).read_text(encoding="utf-8")) if file else {}
+        fields = json.loads(pathlib.Path(file).read_text(encoding="utf-8")) if file else {}
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def spectrogram(config: Any, dtype: torch.dtype) -> Argument:

@@ -23,13 +23,10 @@ synchronise = pytorch.synchronise
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Compile for these shapes; a failure raises instead of running eager code.
-
-    `subject` is a `CausalLm` for text, else a `TorchSubject`.
-    """
+    """Compile for these shapes; `subject` is a `CausalLm` for text, else a `TorchSubject`."""
     options = {
         **torch_tensorrt_engines.compile_options(request),
-        "pass_through_build_failures": True,
+        "pass_through_build_failures": True,  # instead of running eager code
     }
     if request.task == GENERATE:
         return build_generate(subject, inputs, request, options)
@@ -41,11 +38,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 def build_generate(
     subject: CausalLm, inputs: list[Any], request: Request, options: dict[str, Any]
 ) -> Program:
-    """Compile the model in place, or with the option `cache` the decode step of fixed size.
-
-    `torch.compile(model)`, as in the paper, passes `generate` on to the original model, which would
-    never call the compiled one.
-    """
+    """Compile in place: `generate` never calls what `torch.compile(model)` returns."""
     import transformers
 
     from probes.subjects import transformers_generate

@@ -135,8 +135,8 @@ def weights_engagement(module: Any, compiled_share: float, compiled: str) -> Eng
         stored.nbytes for weight in module.parameters() for stored in stored_tensors(weight)
     )
     described = "the weights of linear layers are quantised"
-    found = stored_weights_engagement(elements, share, described, weight_bytes, f"; {compiled}")
-    return dataclasses.replace(found, share=min(share, compiled_share))
+    engaged = stored_weights_engagement(elements, share, described, weight_bytes, f"; {compiled}")
+    return dataclasses.replace(engaged, share=min(share, compiled_share))
 
 
 def integration(subject: Any, request: Request) -> str:

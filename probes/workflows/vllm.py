@@ -187,10 +187,10 @@ def stored_weights(model: Any) -> list[tuple[bool, str, int, int]]:
 
     Each begins with whether it is a matrix of a layer, not a table, a scale or a vector.
     """
-    found = [(name, each, each.numel()) for name, each in model.named_parameters()]
+    weights = [(name, each, each.numel()) for name, each in model.named_parameters()]
     packed = [(name, packed_weight(layer)) for name, layer in model.named_modules()]
-    vectors = {name for name, each, _ in found if each.ndim < MATRIX}
-    found += [(name, *each) for name, each in packed if each]
+    vectors = {name for name, each, _ in weights if each.ndim < MATRIX}
+    weights += [(name, *each) for name, each in packed if each]
     return [
         (
             name not in vectors and not any(part in name for part in TABLES + SCALES),
@@ -198,7 +198,7 @@ def stored_weights(model: Any) -> list[tuple[bool, str, int, int]]:
             elements,
             elements * each.itemsize,
         )
-        for name, each, elements in found
+        for name, each, elements in weights
     ]
 
 
