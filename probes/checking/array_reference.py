@@ -184,11 +184,9 @@ def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[Exp
 
 
 def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, Any]) -> Reference:
-    """Return the reference with its envelope.
+    """Return the reference with its envelope, which a subject that cannot be perturbed lacks.
 
-    A subject that cannot be perturbed has none. `limits` are those of `rubric/accuracy.toml`.
-    Where the reference has the tested precision, eager PyTorch has no error: the envelope stands
-    for it.
+    Where the reference has the tested precision, it stands for the error of eager PyTorch.
     """
     start = perf_counter()
     outputs = list(reference.outputs)

@@ -209,10 +209,7 @@ def compare_array(values: Any, target: Any, eager: float, rules: Rules) -> tuple
 
 
 def compare_texts(snippet: MarkedSnippet, tokens: Any, allowed: float) -> str | None:
-    """Return what is wrong with a text: eager PyTorch, which reads it, prefers other tokens.
-
-    `tokens` is `(rows, tokens) int64`; the prompts may stand before the new tokens.
-    """
+    """Let eager PyTorch read `tokens`, `(rows, tokens) int64`, which may follow the prompts."""
     import torch  # noqa: PLC0415 - the snippet has imported it
 
     prompts, model = snippet.names["prompts"], snippet.names["model"]

@@ -100,11 +100,7 @@ def count_nodes(session: Any) -> tuple[collections.Counter[str], collections.Cou
 
 
 def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engagement:
-    """Return the share of the elements of matrix products' weights that are quantised.
-
-    `placed` counts the operators of the session that was opened on `file`. The share is 0 if the
-    session has none of the quantised ones.
-    """
+    """Return the share of quantised weights; 0 if `placed` counts no operator that takes them."""
     graph = onnx.load(file, load_external_data=False).graph
     stored = {tensor.name: tensor for tensor in graph.initializer}
     elements: collections.Counter[str] = collections.Counter()
@@ -132,10 +128,7 @@ def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engageme
 
 
 def integration(weights: str, file: str) -> str:
-    """Return the lines that quantise the model at the path `file`; they write `quantised.onnx`.
-
-    Its weights are in `quantised.onnx.data`, which `onnx` refuses to overwrite.
-    """
+    """Return lines that write `quantised.onnx`; `onnx` refuses to overwrite its data."""
     if weights == "int8":
         reduced = ", reduce_range=True" if sums_saturate() else ""
         return f"""\

@@ -30,10 +30,7 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return the settings of PyTorch and the accumulation precision that is requested.
-
-    TensorRT for RTX 1.4 ignores the request: its float16 error is the same in every digit.
-    """
+    """State the request: TensorRT for RTX 1.4 ignores it, as its equal float16 errors show."""
     accumulation = (
         "float32 requested" if request.options.get("fp32_accumulation") else "TensorRT's choice"
     )

@@ -126,10 +126,7 @@ def _repeat(
     changed: Sequence[str],
     start: float,
 ) -> list[Any]:
-    """Return the first output from `again` on that differs from `first`, else the last one.
-
-    Calls that began `LATER_SECONDS` after `start` are left out, but for one of a changed state.
-    """
+    """Return the first output that differs from `first`, else the last before `LATER_SECONDS`."""
     for number in range(LATER_CALLS if changed else 1):
         is_late = perf_counter() - start > LATER_SECONDS
         if _has_other_tensors(first, again) or (is_late and (number or not changed)):

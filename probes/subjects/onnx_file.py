@@ -97,10 +97,7 @@ class OnnxSubject(Subject):
         return len(set(first)) == 1 or not all(isinstance(size, int) for size in first)
 
     def _first_dimensions(self) -> list[Any]:
-        """Return the first dimension of each input that has one: a number, or a name if free.
-
-        Given inputs are used as they are unless they share it.
-        """
+        """Return numbers, or names if free. Given inputs stay as they are unless they share it."""
         given = [len(array) for array in self._given if array.ndim]
         if len(set(given)) > 1:
             return given

@@ -55,11 +55,8 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     outside, regions = pytorch.count_operators_outside(call, (pytorch.GRAPH_REGION,))
     if not regions:
         outside, regions = pytorch.count_operators_outside(call, (pytorch.COMPILED_REGION,))
-    captured = (
-        counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1)
-        if regions
-        else 0
-    )
+    stats = counters["stats"]
+    captured = stats["calls_captured"] // max(stats["unique_graphs"], 1) if regions else 0
     breaks = dynamo.graph_breaks()
     inside = captured * regions
     share = inside / (inside + outside) if inside + outside else 0.0
@@ -72,7 +69,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     proof = (
         f"{ran}, and {dynamo.count(outside, 'operator')} ran outside them{first}"
         # Dynamo also opens a region for code of which it captured no operator.
-        if regions and counters["stats"]["calls_captured"]
+        if regions and stats["calls_captured"]
         else dynamo.with_cause("no compiled region ran")
     )
     engaged = Engagement(share, proof, {"graph_breaks": breaks})

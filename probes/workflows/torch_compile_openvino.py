@@ -60,16 +60,13 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     if fallbacks.reasons:
         proof = f"OpenVINO handed the graph to Inductor: {fallbacks.reasons[0]}"[:500]
         return Engagement(0.0, proof)
-    modules = (
-        part for whole in partitions.partitioned_modules.values() for part in whole.modules()
+    fallen = sum(
+        isinstance(part, partitions.OpenVINOGraphModule) and bool(part.perm_fallback)
+        for whole in partitions.partitioned_modules.values()
+        for part in whole.modules()
     )
-    fallen = [
-        part
-        for part in modules
-        if isinstance(part, partitions.OpenVINOGraphModule) and part.perm_fallback
-    ]
     if fallen:
-        proof = f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch"
+        proof = f"{fallen} partitions failed in OpenVINO and run in eager PyTorch"
         return Engagement(0.0, proof)
     eager, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ignored=BOOKKEEPING)
     facts = list(map(openvino_model.describe_compiled, partitions.compiled_cache.values()))
