@@ -36,19 +36,19 @@ def save(file: pathlib.Path, value: Any, separate: Mapping[str, Any] | None = No
     """
     arrays: dict[str, Any] = dict(separate or {})
 
-    def describe(each: Any) -> Any:
-        if isinstance(each, (np.ndarray, np.generic)):
+    def describe(part: Any) -> Any:
+        if isinstance(part, (np.ndarray, np.generic)):
             name = f"{VALUE}-{len(arrays)}"
-            arrays[name] = each
+            arrays[name] = part
             return {"array": name}
-        if dataclasses.is_dataclass(each):
-            names = [field.name for field in dataclasses.fields(each)]
-            return {type(each).__name__: {name: describe(getattr(each, name)) for name in names}}
-        if isinstance(each, dict):
-            return {"dict": [[key, describe(held)] for key, held in each.items()]}
-        if isinstance(each, (list, tuple)):
-            return {type(each).__name__: [describe(held) for held in each]}
-        return each
+        if dataclasses.is_dataclass(part):
+            names = [field.name for field in dataclasses.fields(part)]
+            return {type(part).__name__: {name: describe(getattr(part, name)) for name in names}}
+        if isinstance(part, dict):
+            return {"dict": [[key, describe(held)] for key, held in part.items()]}
+        if isinstance(part, (list, tuple)):
+            return {type(part).__name__: [describe(held) for held in part]}
+        return part
 
     described = json.dumps(describe(value))
     with replace_when_complete(file) as partial:

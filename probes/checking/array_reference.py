@@ -66,13 +66,13 @@ def create_reference(
             for index, (wanted, got, mask) in enumerate(zip(precise, eager, masks, strict=True))
         ]
         outputs.append(expected)
-        samples.append([each.align(got) for each, got in zip(expected, eager, strict=True)])
+        samples.append([output.align(got) for output, got in zip(expected, eager, strict=True)])
     for index, of_sets in enumerate(zip(*outputs, strict=True)):
         if findings.random.get(index, False) is not None:
             scaled = _set_scale(of_sets)
-            for of_set, each, of_index in zip(outputs, scaled, samples, strict=True):
-                of_set[index] = _measure_eager(each, of_index[index])
-    if any(all(each.is_value for each in of_set) for of_set in outputs):
+            for of_set, output, of_index in zip(outputs, scaled, samples, strict=True):
+                of_set[index] = _measure_eager(output, of_index[index])
+    if any(all(output.is_value for output in of_set) for of_set in outputs):
         fix = "let forward return tensors, also in dictionaries, tuples, lists or dataclasses"
         types = f" but {', '.join(findings.unseen)}" if findings.unseen else ""
         raise ModelError(f"the model returns no tensor{types}", fix)
@@ -97,11 +97,11 @@ def _why_uncompared(
 ) -> Uncomparable | None:
     if index in findings.random and findings.random[index] is None:
         return "random"
-    if not any(each.values.size for each in of_sets):
+    if not any(output.values.size for output in of_sets):
         return "empty"
-    if all(each.left_out is not None and each.left_out.all() for each in of_sets):
+    if all(output.left_out is not None and output.left_out.all() for output in of_sets):
         return "random" if index in findings.random else "tied"
-    if any(not each.eager.is_finite for each in of_sets):
+    if any(not output.eager.is_finite for output in of_sets):
         return "rounding"
     return "partly-random" if index in findings.random else None
 
@@ -154,8 +154,8 @@ def _expect(
 
 def _set_scale(of_sets: Sequence[ExpectedOutput]) -> list[ExpectedOutput]:
     """Few elements, such as one probability, may be near zero in one input set by chance."""
-    scale = root_mean_square(np.concatenate([unmasked(each.values) for each in of_sets]))
-    return [dataclasses.replace(each, least_scale=scale) for each in of_sets]
+    scale = root_mean_square(np.concatenate([unmasked(output.values) for output in of_sets]))
+    return [dataclasses.replace(output, least_scale=scale) for output in of_sets]
 
 
 def _measure_eager(expected: ExpectedOutput, aligned: Any) -> ExpectedOutput:

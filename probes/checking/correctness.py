@@ -111,8 +111,8 @@ def _find_structural_fault(
     """Return the fault of outputs of other shapes, or with NaN among those not compared."""
     shapes = [tuple(array.shape) for array in outputs]
     if len(outputs) != len(reference.outputs[number]) or any(
-        shape != each.shape
-        for index, (shape, each) in enumerate(zip(shapes, reference.outputs[number], strict=True))
+        shape != output.shape
+        for index, (shape, output) in enumerate(zip(shapes, reference.outputs[number], strict=True))
         if reference.uncompared.get(index) not in SHAPELESS
     ):
         returned = ", ".join(map(str, shapes))
@@ -124,7 +124,7 @@ def _find_structural_fault(
 
 
 def find_worst(checks: Sequence[OutputCheck]) -> OutputCheck:
-    return max(checks, key=lambda each: (CLASSES.index(each.accuracy_class), each.share_of_allowed))
+    return max(checks, key=lambda one: (CLASSES.index(one.accuracy_class), one.share_of_allowed))
 
 
 def pool_integers(
@@ -135,21 +135,21 @@ def pool_integers(
     pooled = list(checks)
     for index in range(count):
         of_sets = checks[index::count]
-        elements = sum(each.expected.values.size for each in of_sets)
+        elements = sum(check.expected.values.size for check in of_sets)
         if of_sets[0].expected.is_float or not elements:
             continue
-        differing = sum(each.deviation.differing * each.expected.values.size for each in of_sets)
+        differing = sum(check.deviation.differing * check.expected.values.size for check in of_sets)
         share = differing / elements
         allowed = reference.limits(index, rules).difference()
         pooled[index::count] = [
             judge(
                 dataclasses.replace(
-                    each, deviation=dataclasses.replace(each.deviation, differing=share)
+                    check, deviation=dataclasses.replace(check.deviation, differing=share)
                 ),
                 {"integers": (share, allowed)},
                 rules,
             )
-            for each in of_sets
+            for check in of_sets
         ]
     return pooled
 
@@ -180,19 +180,19 @@ def _reason(worst: OutputCheck, name: str, rules: Rules) -> str:
 
 def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault) -> Accuracy:
     """Return the worst of each figure over input sets and outputs, but the mean of `top1`."""
-    floats = [each for each in checks if each.expected.is_float and each.expected.scale]
+    floats = [check for check in checks if check.expected.is_float and check.expected.scale]
     outputs = len(reference.outputs[0])
-    envelope = _largest(each.expected.envelope.rmse / each.expected.scale for each in floats)
+    envelope = _largest(check.expected.envelope.rmse / check.expected.scale for check in floats)
     return Accuracy(
         fault=fault,
-        relative_error=_largest(each.relative_error for each in checks),
+        relative_error=_largest(check.relative_error for check in checks),
         relative_error_eager=max(map(_eager_error, floats), default=None),
         ratio_to_eager=_largest(
             _ratio_to_eager(checks[index::outputs]) for index in range(outputs)
         ),
-        cosine=min((each.cosine for each in floats if each.cosine is not None), default=None),
-        worst_element=_largest(each.deviation.worst / each.expected.scale for each in floats),
-        top1=_mean(each.top1 for each in checks),
+        cosine=min((check.cosine for check in floats if check.cosine is not None), default=None),
+        worst_element=_largest(check.deviation.worst / check.expected.scale for check in floats),
+        top1=_mean(check.top1 for check in checks),
         envelope=envelope if reference.perturbations else None,
     )
 
@@ -203,17 +203,18 @@ def _eager_error(check: OutputCheck) -> float:
 
 def _ratio_to_eager(of_sets: Sequence[OutputCheck]) -> float | None:
     """Take the largest errors over all input sets: eager may be exact in one by chance."""
-    floats = [each for each in of_sets if each.expected.is_float and each.expected.scale]
+    floats = [check for check in of_sets if check.expected.is_float and check.expected.scale]
     eager = max(map(_eager_error, floats), default=0.0)
-    return (
-        max(each.deviation.rmse / each.expected.scale for each in floats) / eager if eager else None
-    )
+    if not eager:
+        return None
+    return max(check.deviation.rmse / check.expected.scale for check in floats) / eager
 
 
 def _largest(values: Iterable[float | None]) -> float | None:
-    return max((each for each in values if each is not None and math.isfinite(each)), default=None)
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return max(known, default=None)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

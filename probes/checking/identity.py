@@ -35,7 +35,7 @@ def find_fault(
     """Return the fault of `samples`, `(elements,) float64` by input set and output."""
     for index, expected in _outputs_of_one_shape(reference):
         limits = reference.limits(index, rules)
-        target = _rows([each.values for each in limits.of_sets], expected.shape)
+        target = _rows([output.values for output in limits.of_sets], expected.shape)
         values = _rows([outputs[index] for outputs in samples], expected.shape)
         if not target.size:
             continue
@@ -43,7 +43,7 @@ def find_fault(
             distances = _distances(values, target)
             times = BEYOND_ROUNDING * limits.few_elements_factor
             rounding = max(
-                max(times * each.eager.item, each.envelope.item) for each in limits.of_sets
+                max(times * output.eager.item, output.envelope.item) for output in limits.of_sets
             )
         else:
             # How far an index is from another one means nothing, so the elements that differ count.

@@ -111,7 +111,7 @@ class Limits:
     @property
     def few_elements_factor(self) -> float:
         """How many times as large eager's error may be: few elements may be exact by chance."""
-        elements = sum(each.values.size for each in self.of_sets)
+        elements = sum(output.values.size for output in self.of_sets)
         return 1.0 + self.rules.few_elements / elements if elements else 1.0
 
     def rounding(self, number: int) -> float:
@@ -120,7 +120,7 @@ class Limits:
         It is eager's largest over the input sets, or the envelope over `Rules.eager_times`, because
         the rule allows that many times as much.
         """
-        eager = max(each.eager.rmse / (each.scale or 1.0) for each in self.of_sets)
+        eager = max(output.eager.rmse / (output.scale or 1.0) for output in self.of_sets)
         own = self.of_sets[number]
         return max(
             eager * self.few_elements_factor * (own.scale or 1.0),
@@ -134,8 +134,8 @@ class Limits:
     @property
     def row_error(self) -> float:
         """The largest error of a row, as a share, of an exact output."""
-        eager = max(each.eager.row for each in self.of_sets) * self.few_elements_factor
-        envelope = max(each.envelope.row for each in self.of_sets)
+        eager = max(output.eager.row for output in self.of_sets) * self.few_elements_factor
+        envelope = max(output.envelope.row for output in self.of_sets)
         # Eager has no error at all if the reference has the same precision: rounding is not known
         # then.
         rules, share = self.rules, self.rules.row_share
@@ -145,9 +145,9 @@ class Limits:
     @property
     def typical_error(self) -> float:
         """The largest typical error of an exact output, over the RMS of the reference."""
-        eager = max(each.eager.typical / (each.scale or 1.0) for each in self.of_sets)
+        eager = max(output.eager.typical / (output.scale or 1.0) for output in self.of_sets)
         eager *= self.few_elements_factor
-        envelope = max(each.envelope.typical / (each.scale or 1.0) for each in self.of_sets)
+        envelope = max(output.envelope.typical / (output.scale or 1.0) for output in self.of_sets)
         return max(self.rules.typical_eager_times * eager, envelope) + self.rules.share_of_rms
 
     def difference(self, elements: int | None = None, tests: int = 1) -> float:
@@ -157,13 +157,13 @@ class Limits:
         stays the same.
         """
         of_sets, rules = self.of_sets, self.rules
-        total = sum(each.values.size for each in of_sets)
+        total = sum(output.values.size for output in of_sets)
         elements = total if elements is None else elements
         if not total or not elements:
             return 0.0
-        eager = sum(each.eager.differing * each.values.size for each in of_sets)
-        perturbed = sum(each.envelope.differing * each.values.size for each in of_sets)
-        envelope = max(each.envelope.differing for each in of_sets)
+        eager = sum(output.eager.differing * output.values.size for output in of_sets)
+        perturbed = sum(output.envelope.differing * output.values.size for output in of_sets)
+        envelope = max(output.envelope.differing for output in of_sets)
         # Where many of eager's differ, a multiple of their share would allow any output.
         multiple = 1 - math.pow(1 - eager / total, rules.integer_eager_times)
         share = max(multiple, envelope) + rules.integer_share
@@ -194,18 +194,18 @@ class Reference:
 
     def keep_compared(self, outputs: Sequence[Any]) -> list[Any]:
         return [
-            each
-            for index, each in enumerate(outputs)
+            output
+            for index, output in enumerate(outputs)
             if self.uncompared.get(index) in {None, "partly-random"}
         ]
 
     def with_values(self, number: int, outputs: Sequence[Any]) -> list[Any]:
         """Return outputs with the model's numbers and texts if the stack returns tensors alone."""
         expected = self.outputs[number]
-        if len(outputs) != sum(not each.is_value for each in expected):
+        if len(outputs) != sum(not output.is_value for output in expected):
             return list(outputs)
         tensors = iter(outputs)
-        return [each.values[0] if each.is_value else next(tensors) for each in expected]
+        return [output.values[0] if output.is_value else next(tensors) for output in expected]
 
     def limits(self, index: int, rules: Rules) -> Limits:
         return Limits([outputs[index] for outputs in self.outputs], rules)

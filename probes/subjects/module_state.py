@@ -185,11 +185,11 @@ def _generator(value: Any) -> Generator | None:
 def _fields(name: str, value: Any) -> list[tuple[str, Any]]:
     """Return the attributes of an object; those of a module of PyTorch without its dictionaries."""
     fields = []
-    for key, each in attributes(value):
+    for key, held in attributes(value):
         if isinstance(value, torch.nn.Module) and key in {"_parameters", "_buffers", "_modules"}:
-            fields += [(f"{name}.{own}".lstrip("."), part) for own, part in each.items()]
-        elif not key.startswith("__") or isinstance(each, types.FunctionType):
-            fields.append((f"{name}.{key}".lstrip("."), each))
+            fields += [(f"{name}.{own}".lstrip("."), part) for own, part in held.items()]
+        elif not key.startswith("__") or isinstance(held, types.FunctionType):
+            fields.append((f"{name}.{key}".lstrip("."), held))
     return fields
 
 

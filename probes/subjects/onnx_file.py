@@ -83,7 +83,7 @@ class OnnxSubject(Subject):
             int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights
         )
         types = [ARRAY_TYPES[value.type] for value in self._unoptimised.get_inputs()]
-        of_inputs = (each.name for each in types if each.kind == "f")
+        of_inputs = (dtype.name for dtype in types if dtype.kind == "f")
         self.dtype = precision_of(weights) or next(of_inputs, "float32")
 
     @property

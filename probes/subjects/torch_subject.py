@@ -183,19 +183,19 @@ class TorchSubject(Subject):
         return tuple(
             InputSpec(
                 name,
-                tuple(each.shape),
-                str(each.dtype).removeprefix("torch."),
-                each.batched,
-                each.low,
-                each.high,
+                tuple(argument.shape),
+                str(argument.dtype).removeprefix("torch."),
+                argument.batched,
+                argument.low,
+                argument.high,
                 nested=self._names is None,
-                reordered=isinstance(each, call_inputs.ExampleLike)
-                and not each.example.is_contiguous(),
-                rows=len(each.example)
-                if isinstance(each, call_inputs.ExampleLike) and each.batched
+                reordered=isinstance(argument, call_inputs.ExampleLike)
+                and not argument.example.is_contiguous(),
+                rows=len(argument.example)
+                if isinstance(argument, call_inputs.ExampleLike) and argument.batched
                 else None,
             )
-            for name, each in zip(names, self._arguments, strict=True)
+            for name, argument in zip(names, self._arguments, strict=True)
         )
 
     def tensors(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
