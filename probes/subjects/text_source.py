@@ -28,11 +28,7 @@ def write_long_text(subject: CausalLm, request: Request) -> None:
     rows = max(request.batch_sizes)
     count = math.ceil(request.long_text["tokens"] / (rows * request.output_tokens)) * rows
     data = request.long_text["data"]
-    sequences = (
-        read_sequences(data, length, count, request)
-        if data
-        else sample(subject, length, count, request)
-    )
+    sequences = (read_sequences if data else sample)(subject, length, count, request)
     source = "the file of --data" if data else "sampled from the model"
     precise = copy.deepcopy(subject.model).to(torch.float32)
     text = long_text.make_long_text(
@@ -70,10 +66,10 @@ def sample(subject: CausalLm, length: int, count: int, request: Request) -> Any:
         max_new_tokens=length - 1,
         min_new_tokens=length - 1,
     )
+    subject.model.generation_config = config
     written = []
     for start in range(0, count, ROWS_AT_ONCE):
         rows = torch.from_numpy(first[start : start + ROWS_AT_ONCE]).to(request.device)
-        subject.model.generation_config = config
         tokens = subject.model.generate(
             rows, generation_config=config, attention_mask=torch.ones_like(rows)
         )
@@ -81,12 +77,13 @@ def sample(subject: CausalLm, length: int, count: int, request: Request) -> Any:
     return np.concatenate(written)
 
 
-def read_sequences(file: str, length: int, count: int, request: Request) -> Any:
+def read_sequences(subject: CausalLm, length: int, count: int, request: Request) -> Any:
     """Return at most `count` windows of the texts of a JSON Lines file, `(windows, length) int64`.
 
-    The texts are joined. Raise `ModelError` for a file that is not understood or too short for
-    one batch.
+    The texts are joined. Raise `ModelError` for a file that is not understood, has tokens of
+    another vocabulary, or is too short for one batch.
     """
+    file = request.long_text["data"]
     stream: list[int] = []
     tokenizer: Any = None
     for number, line in enumerate(pathlib.Path(file).read_text(encoding="utf-8").splitlines(), 1):
@@ -103,6 +100,9 @@ def read_sequences(file: str, length: int, count: int, request: Request) -> Any:
     if windows < max(request.batch_sizes):
         reason = f"{file!r} has {len(stream)} tokens, fewer than one batch needs"
         raise ModelError(reason, f"add texts until there are {length * count} tokens")
+    if (largest := max(stream)) >= subject.info.vocabulary:
+        reason = f"{file!r} has the token {largest}, of {subject.info.vocabulary} of the model"
+        raise ModelError(reason, "write tokens of the tokenizer of this model")
     return np.array(stream[: windows * length], dtype=np.int64).reshape(windows, length)
 
 

@@ -202,20 +202,16 @@ def test_repeated_outputs_are_those_of_the_model_where_the_stack_leaves_its_numb
 ) -> None:
     random = np.random.default_rng(0)
 
-    class Program:
-        """Returns the random and the other tensor of a model that first returns a number."""
-
-        def __call__(self, _: Any) -> list[Any]:
-            drawn = random.standard_normal(TARGET.shape) if draws else TARGET
-            return [drawn, TARGET + (random.standard_normal() if races else 0.0)]
-
-        def collect(self, output: list[Any]) -> list[Any]:
-            return output
+    def call(_: object) -> list[Any]:
+        """Return the random and the other tensor of a model that first returns a number."""
+        drawn = random.standard_normal(TARGET.shape) if draws else TARGET
+        return [drawn, TARGET + (random.standard_normal() if races else 0.0)]
 
     outputs = [[np.int64(7), TARGET, TARGET]]
     findings = Findings({1: None}, varying=(1,))
     reference = create_reference("float64", outputs, outputs, [[]], findings=findings)
     workflow: Any = types.SimpleNamespace(synchronise=lambda: None)
-    cell = ProgramCell(workflow, Shape(8), Program(), [None], reference, workers.rules())
+    program = type("Program", (), {"__call__": staticmethod(call), "collect": staticmethod(list)})()
+    cell = ProgramCell(workflow, Shape(8), program, [None], reference, workers.rules())
     assert cell.is_fixed() is not draws
     assert (cell.check_repeats(LIMITS)[1] is not None) is races
