@@ -79,8 +79,6 @@ def most_by_chance(
     `Rules.integer_alarm` (Bonferroni). The number is beta-binomial (the posterior prediction), with
     a prior of `Rules.integer_prior`.
     """
-    if not rules.integer_alarm:
-        return 0
     differing = min(differing, MANY)
     one, other = rules.integer_prior[0] + differing, rules.integer_prior[1] + total - differing
     probability = math.exp(

@@ -197,7 +197,7 @@ def test_racing_operators_cause_more_calls(racing: list[str] | None, calls: int)
 
 
 @pytest.mark.parametrize(("draws", "races"), [(True, False), (False, True)])
-def test_repeated_outputs_are_those_of_the_model_where_the_stack_leaves_its_numbers_out(
+def test_repeated_outputs_have_the_numbers_that_a_stack_leaves_out(
     draws: bool, races: bool
 ) -> None:
     random = np.random.default_rng(0)

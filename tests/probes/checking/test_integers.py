@@ -120,7 +120,6 @@ def test_all_input_sets_are_judged_together(turned: int, verdict: str) -> None:
         reference, produced, rules("bfloat16", tolerance=0.0), Shape(1)
     )
     assert record.accuracy_class == verdict
-    assert record.accuracy is not None
     assert record.accuracy.relative_error == pytest.approx(turned / 400)
 
 
@@ -133,7 +132,6 @@ def test_a_row_of_another_input_is_a_fault_however_few_integers_differ() -> None
     produced[7] = masks[6]
     assert Limits(reference.outputs[0], rules("bfloat16")).difference() > (produced != masks).mean()
     record, _ = correctness.check_outputs(reference, [[produced]], rules("bfloat16"), Shape(8))
-    assert record.accuracy is not None
     assert record.accuracy.fault == "identity"
 
 
@@ -160,10 +158,6 @@ def test_chance_is_the_prediction_from_what_eager_showed(
 
 def test_chance_allows_less_than_the_multiple_of_many() -> None:
     assert most_by_chance(10**6, MANY, 10**6, rules("bfloat16")) < 3 * MANY
-
-
-def test_runs_of_early_versions_allow_no_chance() -> None:
-    assert most_by_chance(8, 0.0, 8, rules("bfloat16", integer_alarm=0.0)) == 0
 
 
 @pytest.mark.parametrize(("is_close", "tolerance", "share"), [(False, 0.3, 0.1), (True, 0.3, 0.3)])

@@ -26,14 +26,8 @@ from probes.runtime import flexibility
 from probes.shape import Shape, other_length
 
 WORKFLOWS = pathlib.Path(protocol.__file__).parent / "workflows"
-BLOCK = {
-    "kind": "synthetic",
-    "block": "encoder",
-    "hidden": 16,
-    "intermediate": 32,
-    "heads": 2,
-    "layers": 1,
-}
+SIZES = {"hidden": 16, "intermediate": 32, "heads": 2, "layers": 1}
+BLOCK = {"kind": "synthetic", "block": "encoder", **SIZES}
 
 
 def make_reference(server: ForkServer, place: pathlib.Path, **asked: Any) -> workers.WorkerResult:
@@ -212,8 +206,6 @@ def test_a_model_without_a_length_is_refused(
 
 MATRIX = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
 BUILT = 4
-
-
 WORKFLOW = types.SimpleNamespace(synchronise=lambda: None)
 
 
