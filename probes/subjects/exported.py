@@ -25,11 +25,8 @@ def create(request: Request) -> LoadedModel:
     try:
         program = torch.export.load(name)
     except (OSError, RuntimeError, ValueError, KeyError, zipfile.BadZipFile) as problem:
-        reason = (
-            f"{name!r} is not a program saved by torch.export.save: {str(problem).splitlines()[0]}"
-        )
         raise ModelError(
-            reason,
+            f"{name!r} is not a program saved by torch.export.save: {str(problem).splitlines()[0]}",
             "save it with torch.export.save(torch.export.export(module, inputs), file) and torch"
             f" {torch.__version__}, or give the model as file.py:factory",
         ) from problem

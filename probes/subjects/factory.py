@@ -178,10 +178,7 @@ def check_returned(
         reason = f"{target!r} returned example inputs of the type {type(inputs).__name__}"
         raise ModelError(reason, CONTRACT)
     if not isinstance(keywords, Mapping) or not all(isinstance(name, str) for name in keywords):
-        reason = (
-            f"{target!r} returned a third value of the type {type(keywords).__name__}, which is "
-            "not a dictionary of the keyword arguments"
-        )
+        reason = f"{target!r} returned a third value that is not a dictionary of keyword arguments"
         raise ModelError(reason, CONTRACT)
     return module, tuple(inputs), dict(keywords)
 
@@ -197,10 +194,10 @@ def arguments_like(
     refuse_undrawable(examples)
     has_batch = len({example.shape[0] for example in examples if example.dim()}) == 1
     if not has_batch and batch_sizes != [1]:
-        reason = (
-            "the example inputs do not share their first dimension, so there is no batch to change"
+        raise ModelError(
+            "the example inputs do not share their first dimension, so there is no batch to change",
+            "use --batch-sizes 1: the examples' shapes are then used as given",
         )
-        raise ModelError(reason, "use --batch-sizes 1: the examples' shapes are then used as given")
     return tuple(
         ExampleLike(
             tuple(example.shape[1:] if has_batch else example.shape),

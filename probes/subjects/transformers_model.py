@@ -33,11 +33,8 @@ class Forward(torch.nn.Module):
         self.config = model.config
         self.names = names
         # One forward pass does not need a key-value cache, which would be another output to export.
-        self.fixed = (
-            {"use_cache": False}
-            if "use_cache" in inspect.signature(model.forward).parameters
-            else {}
-        )
+        parameters = inspect.signature(model.forward).parameters
+        self.fixed = {"use_cache": False} if "use_cache" in parameters else {}
 
     def forward(self, *arguments: torch.Tensor) -> Any:
         output = self.model(
@@ -84,9 +81,9 @@ def open_config(subject: dict[str, Any], request: Request) -> Any:
             fix = "read its code, then use --trust-remote-code"
             raise ModelError(reason, fix) from problem
         first_line = str(problem).splitlines()[0]
-        reason = f"the configuration of {subject['name']!r} cannot be read: {first_line}"
         raise ModelError(
-            reason, "name a local directory with a config.json, or check the name and the network"
+            f"the configuration of {subject['name']!r} cannot be read: {first_line}",
+            "name a local directory with a config.json, or check the name and the network",
         ) from problem
 
 
@@ -154,9 +151,8 @@ def make_model(model_class: Any, config: Any, request: Request) -> tuple[Any, tu
         )
         return model, tuple(sorted(loading["missing_keys"]))
     except (OSError, ValueError, RuntimeError, safetensors.SafetensorError) as problem:
-        reason = f"the weights of {source!r} cannot be read: {str(problem).splitlines()[0]}"
         raise ModelError(
-            reason,
+            f"the weights of {source!r} cannot be read: {str(problem).splitlines()[0]}",
             "download the weights again or save them with save_pretrained, or use"
             " --weights-from random",
         ) from problem

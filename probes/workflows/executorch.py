@@ -55,17 +55,16 @@ def execute(_program: Any, method: Any, *tensors: torch.Tensor) -> Any:
 
 
 def count_operators(graph: Any) -> dict[str, int]:
-    calls = [node for node in graph.graph.nodes if node.op == "call_function"]
-    own = [
-        node
-        for node in calls
-        if node.target is not operator.getitem and DELEGATE not in str(node.target)
-    ]
+    own = sum(
+        node.target is not operator.getitem and DELEGATE not in str(node.target)
+        for node in graph.graph.nodes
+        if node.op == "call_function"
+    )
     delegation = get_delegation_info(graph)
     return {
         "delegated": delegation.num_delegated_nodes,
         "partitions": delegation.num_delegated_subgraphs,
-        "own": len(own),
+        "own": own,
     }
 
 

@@ -143,15 +143,13 @@ class EngineGeneration(EngineProgram):
     def _forced_log_probabilities(self, device_inputs: Any, tokens: Any, rows: int) -> Any:
         """Return `(rows, positions, vocabulary) float32`; fewer rows if there are not so many."""
         generator = self._make_generator(device_inputs, tokens.shape[1])
-        kept = []
+        count, kept = len(device_inputs), []
         for position in range(tokens.shape[1]):
-            logits = np.array(generator.get_logits(), dtype=np.float32).reshape(
-                len(device_inputs), -1
-            )
+            logits = np.array(generator.get_logits(), dtype=np.float32).reshape(count, -1)
             kept.append(log_softmax(logits[:rows, : self.vocabulary]))
             forced = np.full(logits.shape, MASKED_LOGIT, dtype=np.float32)
-            forced[np.arange(len(device_inputs)), tokens[:, position]] = 0
-            generator.set_logits(forced.reshape(len(device_inputs), 1, -1))
+            forced[np.arange(count), tokens[:, position]] = 0
+            generator.set_logits(forced.reshape(count, 1, -1))
             generator.generate_next_token()
         return np.stack(kept, axis=1)
 

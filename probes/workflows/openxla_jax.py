@@ -137,9 +137,8 @@ def synchronise() -> None:
 def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
     text = program.compiled.as_text()
     fusions, calls = text.count(" fusion("), text.count(" custom-call(")
-    devices = sorted(
-        {device.platform for device in jax.tree_util.tree_leaves(program.weights)[0].devices()}
-    )
+    weight = jax.tree_util.tree_leaves(program.weights)[0]
+    devices = sorted({device.platform for device in weight.devices()})
     proof = (
         f"one XLA executable for {', '.join(devices)} is the whole call: "
         f"{fusions} fusions, {calls} calls into libraries"

@@ -46,9 +46,8 @@ class TvmProgram:
         return self.function(*device_inputs, *self.weights)
 
     def collect(self, output: Any) -> list[Any]:
-        return [
-            np.array(each.numpy()) for each in ([output] if hasattr(output, "numpy") else output)
-        ]
+        tensors = [output] if hasattr(output, "numpy") else output
+        return [np.array(tensor.numpy()) for tensor in tensors]
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
