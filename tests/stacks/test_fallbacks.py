@@ -158,7 +158,7 @@ torch.compile = functools.partial(torch.compile, backend="eager")
 for function in ("lstm", "nested", "disabled", "masked"):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    dynamo.HANDLER.found.clear()
+    dynamo.HANDLER.breaks.clear()
     subject = {"kind": "factory", "name": f"{directory / 'uncaptured.py'}:{function}"}
     request = dataclasses.replace(
         request, subject=subject, dtype="own", shared_directory=tempfile.mkdtemp()
