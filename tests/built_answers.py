@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,6 +85,11 @@ def answer(**changes: Any) -> Answer:
 
     The workflow `absent` is excluded. Keywords change its fields, not what was decided.
     """
+    return replace(_decided_answer(), **changes)
+
+
+@functools.cache
+def _decided_answer() -> Answer:
     head = finished_header()
     state = builders.run_state(
         {
@@ -113,7 +119,7 @@ def answer(**changes: Any) -> Answer:
         builders.NOISE,
     )
     unmeasured = list_unmeasured(head, state, measured, None)
-    return replace(answer_of(measured, head, unmeasured=unmeasured), **changes)
+    return answer_of(measured, head, unmeasured=unmeasured)
 
 
 def _without_advice(

@@ -225,21 +225,24 @@ def fill_fake_probes(probes: pathlib.Path) -> None:
         ignore=shutil.ignore_patterns("__pycache__"),
     )
     (probes / "workflows" / "__init__.py").write_text('"""Simulated workflows."""\n')
-    cells = probes / "runtime" / "cells.py"
-    text = cells.read_text()
-    assert "request.warmup_seconds," in text
-    cells.write_text(text.replace("request.warmup_seconds,", "request.warmup_seconds / 20,"))
+    for name, long, short in (
+        ("runtime/cells.py", "request.warmup_seconds,", "request.warmup_seconds / 20,"),
+        ("timing.py", "visit_seconds / typical_seconds", "visit_seconds / 3 / typical_seconds"),
+    ):
+        text = (probes / name).read_text()
+        assert text.count(long) == 1
+        (probes / name).write_text(text.replace(long, short))
 
 
 @pytest.fixture(scope="session")
 def fake_probes(make_once: MakeOnce) -> pathlib.Path:
-    """The real worker and harness with simulated workflows, which are warm at once."""
+    """The real worker and harness with simulated workflows, warm at once and with short visits."""
     return make_once("probes", fill_fake_probes)
 
 
 @pytest.fixture(scope="session")
 def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The shipped catalogue with fake workflows, short deadlines and a short standard budget."""
+    """The shipped catalogue with fake workflows, short deadlines, checks and standard budget."""
     catalogue = tmp_path_factory.mktemp("fakes") / "catalogue"
     shutil.copytree(
         catalogue_files.catalogue_directory(),
@@ -259,6 +262,10 @@ def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         assert long in presets
         presets = presets.replace(long, short)
     (catalogue / "presets.toml").write_text(presets)
+    accuracy, checked = (catalogue / "accuracy.toml").read_text(), "\nseconds = 0.5\n"
+    assert checked in accuracy
+    # Outputs are compared in as few calls as are enough.
+    (catalogue / "accuracy.toml").write_text(accuracy.replace(checked, "\nseconds = 0.01\n"))
     return catalogue
 
 

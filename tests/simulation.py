@@ -216,7 +216,9 @@ class SimulatedSession:
             self._running.discard(arm)
 
 
-def simulate_run(session: SimulatedSession, question: Question) -> tuple[Header, RunState]:
+def simulate_run(
+    session: SimulatedSession, question: Question, *, repeats: bool = True
+) -> tuple[Header, RunState]:
     """Race the arms by the pipeline's rules, then repeat the leaders.
 
     Each arm is a workflow of the same grades, so that the speeds decide.
@@ -231,7 +233,8 @@ def simulate_run(session: SimulatedSession, question: Question) -> tuple[Header,
     races = racing.race_shapes(progress, functools.partial(has_answer, header))
     sessions.exhaust(recorder.record_each(races))
     sessions.exhaust(recorder.record_each(session.stop()))
-    sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
+    if repeats:
+        sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
     return header, recorder.state
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import builders
@@ -21,30 +21,41 @@ BASELINE, DUPLICATE = builders.plan().arms
 EARLY_SECONDS = 15.0
 
 
-@pytest.mark.parametrize(("device", "expected"), [("cpu", [None]), ("cuda", [{REFERENCE}])])
-def test_builds_on_a_gpu_wait_for_the_import_of_the_reference_alone(
-    device: str, expected: object
+@pytest.mark.parametrize(
+    ("device", "awaited", "seconds"), [("cpu", None, 75.0), ("cuda", {REFERENCE}, 25.0)]
+)
+def test_on_a_gpu_builds_wait_for_the_import_of_the_reference_alone_which_has_less_time(
+    device: str, awaited: object, seconds: float
 ) -> None:
-    starts: list[Collection[str] | None] = []
+    found: list[object] = []
 
-    def start(*_: object, awaited: Any, **__: object) -> Iterator[RunEvent]:
-        starts.append(awaited)
+    def start(*_: object, awaited: object, **__: object) -> Iterator[RunEvent]:
+        found.append(awaited)
+        yield from ()
+
+    def start_reference(_: Arm, __: int, seconds: float, **___: object) -> Iterator[RunEvent]:
+        found.append(seconds)
         yield from ()
 
     session = types.SimpleNamespace(
         start=start,
+        start_reference=start_reference,
         is_running=lambda arm: arm == REFERENCE,
         has_started=lambda _: True,
         check_memory=lambda: (),
         send_and_wait=lambda *_: (),
         create_models=lambda: (),
-        start_reference=lambda *_, **__: (),
         machine=types.SimpleNamespace(clock=lambda: 0.0),
     )
-    question = builders.question(device=device)
-    progress = progress_of(session, builders.run_state({}), question, builds_at_once=2)
+    progress = progress_of(
+        session,
+        builders.run_state({}),
+        builders.question(device=device),
+        builds_at_once=2,
+        seconds=100.0,
+    )
     assert list(building._prepare(progress, [BASELINE, builders.arm("slow-import")])) == []
-    assert starts == expected
+    assert found == [seconds, awaited]
 
 
 def expecting(name: str, seconds: float | None, **changes: Any) -> Arm:

@@ -199,7 +199,7 @@ def test_a_run_on_a_busy_machine_has_the_lowest_trust(busy_answer: Answer) -> No
         assert busy_answer.recommendation.trust == "D"
 
 
-#: The shipped budget, without repetitions and further rounds for an open decision.
+#: The shipped budget, without further rounds for an open decision.
 STANDARD = Budget(name="standard", measuring_seconds=120, most_rounds=40, repeats=0)
 WITHIN = 0.02
 #: How much slower than the best each arm is, as a share.
@@ -235,7 +235,7 @@ def race(noise: str, scenario: str, seed: int) -> Instance:
     gaps = {name: math.log1p(share) for name, share in zip(names, shares, strict=True)}
     session = SimulatedSession(gaps, noise, chance)
     question = builders.question(budget=STANDARD, seed=seed)
-    _, state = simulate_run(session, question)
+    _, state = simulate_run(session, question, repeats=False)
     return Instance(gaps, session, race_result(state, Shape(1), question))
 
 

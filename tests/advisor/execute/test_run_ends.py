@@ -68,7 +68,7 @@ def limited(module_context: Context) -> Run:
     clock, context, run = new_run(module_context, asked)
     for event in execute(run, context):
         for report, _ in sessions.reports_of([event], Prepared):
-            clock.ahead_seconds += 30 * (report.arm == "quick")
+            clock.ahead_seconds += 40 * (report.arm == "quick")
         if isinstance(event.run_event, ProvisionalAnswer):
             clock.ahead_seconds += 70
     return run
@@ -95,14 +95,15 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
 ) -> None:
     environment = {**module_context.environment, f"P3_ADVISOR_FAKE_{step}_SECONDS": "3600"}
     slow_context = builders.replace(module_context, environment=environment)
-    asked = RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu")
+    asked = RunOptions(model="demo", workflows="quick", budget="400s", gpu="cpu")
     clock, context, run = new_run(slow_context, asked)
     for event in execute(run, context):
         for report, phase in sessions.reports_of([event], PhaseStarted):
             is_first = not run.state().processes[REFERENCE][0].outcome
             is_at_step = phase.phase == "correctness" and bool(phase.shape) == (step == "REFERENCE")
             if report.arm == REFERENCE and is_at_step and is_first:
-                clock.ahead_seconds += 26
+                # Longer than its share of the budget.
+                clock.ahead_seconds += 301
     slow, quick = run.state().processes[REFERENCE]
     assert sessions.expect_failure(slow.outcome, "timed-out").phase == "correctness"
     assert quick.completed
