@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import re
@@ -101,6 +102,14 @@ def test_any_text_of_a_stack_can_be_read(
     assert event == Engagement(1.0, expected, {})
     outcome = decode((tmp_path / protocol.RESPONSE).read_bytes(), Outcome)
     assert outcome.failure == Failure("build-failed", "build", expected)
+
+
+def test_a_number_that_is_not_finite_is_read_as_unknown(
+    channel: Channel, tmp_path: pathlib.Path
+) -> None:
+    channel.send(Engagement(1.0, "", {"worst": math.nan, "each": (math.inf, 2.0)}))
+    event = decode((tmp_path / protocol.EVENTS).read_bytes(), Event)
+    assert event == Engagement(1.0, "", {"worst": None, "each": [None, 2.0]})
 
 
 def test_a_request_is_read_as_the_advisor_writes_it(tmp_path: pathlib.Path) -> None:

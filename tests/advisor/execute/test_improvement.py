@@ -107,6 +107,8 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     assert "torch.cond" in told[2]
     assert unknown in told[3]
     assert improvement.find_breaks(built_answers.answer()) == ("", {})
+    both = built_answers.with_measurement(with_breaks(), facts={"graph_breaks": BREAKS})
+    assert improvement.find_breaks(both)[0] == "compiled", "the fastest arm"
     assert not render_breaks("compiled", {})
     short = " ".join(text_report.render_summary(with_breaks(*BREAKS), 80).split())
     assert "breaks at net.py:12: Dynamo does not" in short

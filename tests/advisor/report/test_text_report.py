@@ -17,6 +17,7 @@ from kept.runs import EVIDENCE, NAMES, decide_run
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
+from advisor.domain.model import OnnxModel
 from advisor.domain.recommendation import Flip, Side
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.text import MISSING, NO_BREAK_SPACE
@@ -275,6 +276,11 @@ def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
     trained = built_answers.with_measurement(made, "compiled", adjusted={TRAINING_MODE: "left"})
     assert [each.partition("  #")[0] for each in code_lines(trained)][1:] == code
     assert code_lines(trained)[0].startswith("model.eval()")
+    uses_torch = CODE.replace("(model)", "(model, torch.half)")
+    made = built_answers.with_measurement(made, "compiled", integration=uses_torch)
+    of_onnx = built_answers.with_question(made, model=OnnxModel(name="net.onnx"))
+    assert "import torch" not in code_lines(made)
+    assert "import torch" in code_lines(of_onnx), "nothing before it has imported it"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -93,7 +93,7 @@ def test_integers_are_those_that_their_name_and_their_table_allow(file: pathlib.
 FOLLOWED = """
 followed (int64[batch, 2] columns, int64[batch, 3] ids) => (float[batch, rows, 4] y) {
     column = Gather <axis = 1> (columns, first)
-    moved = Add(ids, four)
+    moved = Add(ids, starts)
     a = Gather(seven_rows, column)
     b = Gather(nine_rows, moved)
     y = Concat <axis = 1> (a, b)
@@ -106,7 +106,7 @@ def test_indices_are_followed_through_columns_and_offsets(file: pathlib.Path) ->
         "seven_rows": np.eye(7, 4, dtype=np.float32),
         "nine_rows": np.eye(9, 4, dtype=np.float32),
         "first": np.array([1]),
-        "four": np.array([4]),
+        "starts": np.array([0, 2, 4]),
     }
     subject = opened(write_onnx(file, FOLLOWED, **weights))
     subject.settle_inputs(40, 2)

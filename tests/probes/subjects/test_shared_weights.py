@@ -41,6 +41,9 @@ def test_a_worker_gets_the_saved_weights(
     reference, worker = opened(seed=1), opened(seed=2)
     assert all(torch.equal(one, other) for one, other in zip(reference, worker, strict=True))
     assert not any(parameter.is_meta for parameter in worker)
+    state = torch.get_rng_state()
+    torch.manual_seed(2)
+    assert torch.equal(state, torch.get_rng_state()) is not are_drawn, "large weights are not drawn"
 
 
 FACTORY = """
