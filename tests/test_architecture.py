@@ -333,9 +333,9 @@ def extend_catalogue(
     fake_catalogue: pathlib.Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[..., Context]:
-    """A function that returns a context with another workflow: its module, its table, or both."""
+    """A function that returns a context with another workflow: its table, and its module."""
 
-    def extend(*, with_file: bool = True, with_table: bool = True) -> Context:
+    def extend(*, with_file: bool = True) -> Context:
         directory = tmp_path_factory.mktemp("extended")
         probes = shutil.copytree(
             fake_probes, directory / "probes", ignore=shutil.ignore_patterns("__pycache__")
@@ -345,10 +345,8 @@ def extend_catalogue(
             shutil.copy(probes / "workflows" / "quick.py", probes / "workflows" / "throw_away.py")
         tables = (catalogue / "workflows.toml").read_text()
         quick = tables[tables.index("[workflow.quick]") : tables.index("[workflow.alike]")]
-        if with_table:
-            (catalogue / "workflows.toml").write_text(
-                tables + "\n" + quick.replace("workflow.quick", "workflow.throw-away")
-            )
+        added = quick.replace("workflow.quick", "workflow.throw-away")
+        (catalogue / "workflows.toml").write_text(f"{tables}\n{added}")
         return sessions.fake_context(directory / "home", probes, catalogue)
 
     return extend
@@ -372,14 +370,6 @@ def test_a_table_without_a_module_needs_the_reason(
     )
     (excluded,) = [excluded for excluded in plan.excluded if excluded.workflow == "throw-away"]
     assert (excluded.status, excluded.reason) == ("not-covered", "a test")
-
-
-def test_a_module_without_a_table_adds_no_workflow(
-    extend_catalogue: Callable[..., Context],
-) -> None:
-    context = extend_catalogue(with_table=False)
-    catalogue = catalogue_files.load(context.catalogue_directory, probes=context.probes)
-    assert "throw-away" not in {workflow.id for workflow in catalogue.workflows}
 
 
 @pytest.mark.slow

@@ -1,13 +1,15 @@
-"""New and further runs, other platforms of them, and environments of their own."""
+"""New and further runs, the runs of other devices, and environments of their own."""
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
-import shutil
 import sys
+from typing import Any
 
 import builders
+import jsonschema
 import pytest
 import recorded_runs
 import sessions
@@ -15,13 +17,18 @@ from builders import replace
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
+from advisor.ask.model import parse_model
 from advisor.ask.run_options import RunOptions
+from advisor.cli import schemas
+from advisor.domain.answer import Answer, encode
 from advisor.domain.errors import GpuNotAttachedError
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.execute import drafts
 from advisor.execute.drafts import create, propose, propose_again
 from advisor.probing import env_registry
+from advisor.report import text_report
 from advisor.report.answer_files import decide
+from advisor.report.headline import AnswerDocument
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
@@ -83,6 +90,93 @@ def test_an_error_before_the_run_is_stored_leaves_no_run(
     assert context.store.is_empty()
 
 
+# Answers for a GPU that is not attached, from runs of others
+
+ON_GPU = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
+
+
+def find_answer(context: Context, **changes: Any) -> Answer:
+    return builders.known(drafts.find_answer(replace(ON_GPU, **changes), context))
+
+
+def test_the_answer_names_its_origin_and_counts_less_than_a_measurement(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    answer = find_answer(context)
+    jsonschema.validate(json.loads(encode(AnswerDocument.of(answer))), schemas.generate("run"))
+    assert answer.evidence == "imported"
+    assert '"measured"' not in encode(answer)
+    text, summary = text_report.render(answer), answer.provenance
+    assert f"Imported: {summary}" in text.splitlines()[:6]
+    for fact in ("20 days ago", recorded_runs.GPU_NAME, "driver 580.65"):
+        assert fact in summary
+    assert "(measured)" not in text
+    recommendation = builders.known(answer.recommendation)
+    assert recommendation.trust >= drafts.BEST_TRUST
+    assert recommendation.trust_reasons[0] == answer.provenance
+
+
+def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context) -> None:
+    run_options = RunOptions(model="demo/llama", gpu="H100", task="forward")
+    model = parse_model(run_options, builders.shipped_catalogue().models)
+    recorded_runs.make_gpu_run(context.store, model=model)
+    generation = replace(run_options, task="generate")
+    assert drafts.find_answer(run_options, context) is not None
+    assert drafts.find_answer(generation, context) is None
+
+
+def test_the_priorities_of_the_new_question_decide(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    serving = find_answer(context, preset="serving", requests=1000)
+    assert serving.question.priorities.performance == 70
+    assert serving.question.requests == 1000
+    strict = find_answer(
+        context, require="performance>=3,productivity>=3,portability>=3,architecture_support>=3"
+    )
+    assert serving.recommendation is not None
+    assert strict.recommendation is None or strict.recommendation.arm == "exported"
+
+
+def test_the_newest_finished_run_of_the_same_model_on_a_gpu_answers(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    newest = recorded_runs.make_gpu_run(context.store, "20261102-000000-0000")
+    recorded_runs.make_gpu_run(context.store, "20261103-000000-0000", finished=False)
+    demo = builders.shipped_catalogue().models.demo
+    recorded_runs.make_gpu_run(context.store, "20261104-000000-0000", model=demo)
+    recorded_runs.make_gpu_run(context.store, "20261105-000000-0000", device="cpu", gpu=None)
+    assert find_answer(context).run_id == newest.directory.name
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpu": "H200"},
+        {"model": "demo"},
+        {"batch_sizes": "64"},
+        {"dtype": "bfloat16"},
+        {"input_tokens": "64"},
+        {"output_tokens": "64"},
+        {"gpus_per_model": 2},
+        {"gpu": "H10"},
+        {"gpu": "100 H"},
+    ],
+    ids=str,
+)
+def test_a_run_of_another_question_does_not_answer(
+    changes: dict[str, Any], context: Context
+) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    run_options = replace(ON_GPU, **changes)
+    assert drafts.find_answer(run_options, context) is None
+
+
+def test_a_damaged_run_is_skipped(context: Context) -> None:
+    intact = recorded_runs.make_gpu_run(context.store)
+    newer = recorded_runs.make_gpu_run(context.store, "20261102-000000-0000")
+    context.store.history()
+    recorded_runs.damage(newer)
+    assert find_answer(context).run_id == intact.directory.name
+
+
 #: Stands for an environment's interpreter: it logs its `PYTHONPATH` and executes the real one.
 INTERPRETER = """#!/bin/sh
 echo "$PYTHONPATH" >> "{log}"
@@ -92,10 +186,9 @@ exec "{python}" "$@"
 
 @pytest.mark.slow
 def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
-    context: Context, home: pathlib.Path, tmp_path: pathlib.Path
+    own_context: Context, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    log, catalogue = tmp_path / "log", tmp_path / "catalogue"
-    shutil.copytree(context.catalogue_directory, catalogue)
+    log, catalogue = tmp_path / "log", own_context.catalogue_directory
     before, quick = (catalogue / "workflows.toml").read_text().split("[workflow.quick]\n")
     shared = 'environment = { kind = "shared", requirements = [] }'
     own = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
@@ -105,7 +198,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     ]
     changed = f"{before}[workflow.quick]\n{quick.replace(shared, own, 1)}"
     (catalogue / "workflows.toml").write_text("\n".join([changed, *tables]))
-    known = catalogue_files.load(catalogue, probes=context.probes).workflows
+    known = catalogue_files.load(catalogue, probes=own_context.probes).workflows
     environment = env_registry.own_environments(known)["apart"]
     digest = env_registry.environment_digest(
         environment, env_registry.lock_file(catalogue, "apart")
@@ -115,7 +208,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     python.write_text(INTERPRETER.format(log=log, python=sys.executable))
     python.chmod(0o755)
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
-    context = replace(context, environment=variables, catalogue_directory=catalogue)
+    context = replace(own_context, environment=variables)
     run = sessions.execute_run(context, sessions.short_options("quick"))
     assert set(decide(run).measurements) == {"pytorch-eager", "quick"}
     plan = run.state().plan

@@ -172,32 +172,24 @@ def wait(
     return checks, clock.perf_counter()
 
 
-def test_without_a_limit_the_load_is_observed_once() -> None:
-    for load in (QUIET, BUSY):
-        (checked,), seconds = wait([load], 0.0)
-        assert not checked.waits
-        assert checked.check.problems == find_problems(load, LIMITS)
-        assert seconds == pytest.approx(LIMITS.sample_seconds)
+SAMPLE, WAITING = LIMITS.sample_seconds, LIMITS.waiting_sample_seconds
 
 
-def test_a_quiet_machine_does_not_wait() -> None:
-    (checked,), _ = wait([QUIET], 300.0)
-    assert not checked.waits
-    assert checked.check.waited_seconds == 0.0
-
-
-def test_waiting_ends_when_the_machine_is_quiet() -> None:
-    (first, last), seconds = wait([BUSY, BUSY, BUSY, QUIET], 300.0)
-    assert first.waits
-    assert not last.waits
-    assert last.check.problems == ()
-    assert last.check.waited_seconds == pytest.approx(3 * LIMITS.waiting_sample_seconds)
-    assert seconds < 300
-
-
-def test_waiting_ends_at_the_limit() -> None:
-    checks, seconds = wait([BUSY], 12.0)
-    assert [checked.waits for checked in checks] == [True, False]
-    assert checks[-1].check.problems == ("cpu-busy",)
-    assert checks[-1].check.waited_seconds == pytest.approx(12.0)
-    assert seconds == pytest.approx(12.0 + LIMITS.sample_seconds)
+@pytest.mark.parametrize(
+    ("loads", "allowed", "waits", "waited"),
+    [
+        pytest.param([QUIET], 0.0, [False], 0.0, id="quiet, without a limit"),
+        pytest.param([BUSY], 0.0, [False], 0.0, id="busy, without a limit"),
+        pytest.param([QUIET], 300.0, [False], 0.0, id="quiet"),
+        pytest.param([BUSY, BUSY, BUSY, QUIET], 300.0, [True, False], 3 * WAITING, id="later"),
+        pytest.param([BUSY], 12.0, [True, False], 12.0, id="busy up to the limit"),
+    ],
+)
+def test_waiting_ends_when_the_machine_is_quiet_or_at_the_limit(
+    loads: list[MachineActivity], allowed: float, waits: list[bool], waited: float
+) -> None:
+    checks, seconds = wait(loads, allowed)
+    assert [checked.waits for checked in checks] == waits
+    assert checks[-1].check.problems == find_problems(loads[-1], LIMITS)
+    assert checks[-1].check.waited_seconds == pytest.approx(waited)
+    assert seconds == pytest.approx(SAMPLE + waited)

@@ -149,17 +149,14 @@ THREADED = ("threaded", "later")
 
 
 @pytest.fixture
-def threaded_context(context: Context, tmp_path: pathlib.Path) -> Context:
+def threaded_context(own_context: Context) -> Context:
     """A context with the workflows of `THREADED`."""
-    probes, catalogue = tmp_path / "probes", tmp_path / "catalogue"
-    shutil.copytree(context.probes, probes)
-    shutil.copytree(context.catalogue_directory, catalogue)
-    workflows = probes / "workflows"
+    workflows = own_context.probes / "workflows"
     for name in THREADED:
         shutil.copy(workflows / "misbehaving.py", workflows / f"{name}.py")
-    with (catalogue / "workflows.toml").open("a") as file:
+    with (own_context.catalogue_directory / "workflows.toml").open("a") as file:
         file.write((FAKES / "catalogue" / "threaded.toml").read_text())
-    return builders.replace(context, probes=probes, catalogue_directory=catalogue)
+    return own_context
 
 
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -104,7 +103,7 @@ def killed_run(
 def kill_at(matches: Callable[[LoggedEvent], bool], home: pathlib.Path, command: list[str]) -> None:
     """Start or resume the run; kill its process at the first new event that matches.
 
-    No process of the run may be left soon after.
+    No process of the run may be left afterwards.
     """
     _, offset = events_from(0, home)
 
@@ -119,7 +118,7 @@ def kill_at(matches: Callable[[LoggedEvent], bool], home: pathlib.Path, command:
         with subprocess.Popen(command, env=environment) as driver:
             workers.wait_until(is_reached, 240)
             driver.kill()
-        workers.wait_until(lambda: not workers.find_marked(str(home)), 5.0)
+        workers.wait_until(lambda: not workers.find_marked(str(home)))
 
 
 def events_from(offset: int, home: pathlib.Path) -> tuple[list[LoggedEvent], int]:
@@ -195,19 +194,17 @@ CROSSED_MILLISECONDS = {"quick": (1, 3), "alike": (3, 1)}
 
 
 @pytest.fixture
-def crossed_context(context: Context, tmp_path: pathlib.Path) -> Context:
+def crossed_context(own_context: Context) -> Context:
     """A context in which the best arm of one batch size is slow at the other."""
-    probes = tmp_path / "probes"
-    shutil.copytree(context.probes, probes)
     for name, (at_one, at_two) in CROSSED_MILLISECONDS.items():
         seconds = f"({at_one} if len(inputs[0]) == 1 else {at_two}) / 1000"
-        file = probes / "workflows" / f"{name}.py"
+        file = own_context.probes / "workflows" / f"{name}.py"
         file.write_text(
             f"{file.read_text()}\n"
             "def build(subject, inputs, request):\n"
             f"    return Program(subject, {seconds})\n"
         )
-    return builders.replace(context, probes=probes)
+    return own_context
 
 
 def test_all_leaders_but_one_are_stopped_for_arms_that_wait(

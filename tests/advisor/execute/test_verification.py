@@ -32,6 +32,7 @@ from probes.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 SPEEDUP = Interval(value=2.0, low=1.8, high=2.2)
+ONE = Interval(value=1.0, low=1.0, high=1.0)
 LOAD = built_measurements.load()
 
 
@@ -153,13 +154,30 @@ def test_a_gain_that_may_be_none_or_another_one_on_a_busy_machine_is_undecided(
     found = verify(None, Machine(rounds), ("cpu-busy",) if busy else ())
     assert found.result == result
     assert found.holds == (result == "holds")
-    unclear = Interval(value=1.5, low=0.9, high=2.5)
-    same = Interval(value=1.0, low=1.0, high=1.0)
-    assert verification.classify(unclear, same, 0.05) == "undecided"
-    any_speed, twice = Interval(value=0.3, low=0.02, high=3.3), Interval(value=2, low=2, high=2)
-    assert verification.classify(any_speed, twice, 0.05) == "undecided"
-    assert verification.classify(same, same, 0.05) == "holds", "no gain was promised"
-    open_run = builders.replace(found, holds=False, speedup=any_speed, changed_versions={})
+
+
+#: A range that shows nothing.
+ANY_SPEED = Interval(value=0.3, low=0.02, high=3.3)
+
+
+@pytest.mark.parametrize(
+    ("measured", "reached", "result"),
+    [
+        (Interval(value=1.5, low=0.9, high=2.5), ONE, "undecided"),
+        (ANY_SPEED, Interval(value=2, low=2, high=2), "undecided"),
+        # No gain was promised.
+        (ONE, ONE, "holds"),
+    ],
+)
+def test_a_run_that_may_have_shown_no_gain_decides_nothing(
+    measured: Interval, reached: Interval, result: Result
+) -> None:
+    assert verification.classify(measured, reached, 0.05) == result
+
+
+def test_ranges_that_show_nothing_are_not_printed_and_are_measured_again(verify: Verify) -> None:
+    found = verify()
+    open_run = builders.replace(found, holds=False, speedup=ANY_SPEED, changed_versions={})
     assert f"p3-advisor resume {found.run_id} --wait" in render_verification(open_run)
     lost = Interval(value=1.0, low=0.0017, high=601494.0)
     assert "601" not in render_verification(builders.replace(found, speedup_reached=lost))

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -19,7 +20,6 @@ import builders
 import pytest
 import uv
 from forks import run_command
-from wheels import write_wheel
 
 from advisor.domain.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.domain.machine import Interpreter
@@ -35,6 +35,17 @@ INTERPRETER = Interpreter(
 )
 TINY = Environment(kind="own", name="tiny", requirements=("tiny-stack",), imports=("tiny_stack",))
 MEBIBYTE = 2**20
+
+
+#: A module whose import waits for a file, a minute at most, or is broken by environment variables.
+MODULE = """
+import os, time
+end = time.monotonic() + 60
+while not os.path.exists(os.environ.get("TINY_UNTIL", "/")) and time.monotonic() < end:
+    time.sleep(0.01)
+if os.environ.get("TINY_BREAKS"):
+    raise ImportError(os.environ["TINY_BREAKS"])
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +68,33 @@ class Place:
             "UV_CACHE_DIR": str(self.folder / "cache"),
         }
 
-    def add_wheel(self, name: str = "tiny-stack", **fields: Any) -> None:
-        write_wheel(self.folder / "wheels", name, **fields)
+    def add_wheel(
+        self,
+        name: str = "tiny-stack",
+        version: str = "1.0",
+        padding_bytes: int = 0,
+        requires: str = "",
+    ) -> None:
+        """Write a wheel with one module, `padding_bytes` of data and one requirement."""
+        module = name.replace("-", "_")
+        information = f"{module}-{version}.dist-info"
+        requirement = f"Requires-Dist: {requires}\n" if requires else ""
+        contents = {
+            f"{module}.py": MODULE,
+            f"{module}_data.bin": bytes(padding_bytes),
+            f"{information}/METADATA": (
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requirement}"
+            ),
+            f"{information}/WHEEL": (
+                "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            ),
+            f"{information}/RECORD": "",
+        }
+        file = self.folder / "wheels" / f"{module}-{version}-py3-none-any.whl"
+        file.parent.mkdir(exist_ok=True)
+        with zipfile.ZipFile(file, "w") as wheel:
+            for place, content in contents.items():
+                wheel.writestr(place, content)
 
     def write_lock(self, text: str) -> None:
         lock = env_registry.lock_file(self.folder / "catalogue", "tiny")

@@ -69,7 +69,7 @@ def test_nothing_that_a_worker_started_outlives_it(
     scripts.supervisor.send(worker, "build")
     scripts.clock.now += 1000 if end == HANGS else 0
     scripts.messages_until_end(worker)
-    workers.wait_until(lambda: not workers.find_marked(str(tmp_path)), seconds=2.0)
+    workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
 
 
 def test_sharing_the_session_of_the_advisor_makes_no_worker_process(tmp_path: pathlib.Path) -> None:
@@ -278,7 +278,7 @@ def test_detached_processes_end_with_their_worker(
             assert failure.signal == SIGNALS.get(end)
     detached = [int(pid) for pid in pids.read_text().split()]
     assert len(detached) == 2
-    workers.wait_until(lambda: not any(map(workers.is_running, detached)), seconds=5.0)
+    workers.wait_until(lambda: not any(map(workers.is_running, detached)))
 
 
 def test_a_worker_ends_with_its_watchdog(tmp_path: pathlib.Path) -> None:
