@@ -1,6 +1,6 @@
 """Run the command line: `python -m advisor`."""
 
-from advisor.cli.command_line import main
+from advisor.cli import main
 
 if __name__ == "__main__":
     main()

@@ -25,7 +25,6 @@ from advisor.ask.option_values import (
 )
 from advisor.ask.run_options import RunOptions
 from advisor.ask.task import (
-    SERVE,
     check_gpus_per_model,
     check_task,
     choose_lengths,
@@ -78,7 +77,7 @@ def resolve(
         further_gpus=choose_further_gpus(gpu, run_options.gpus_per_model, machine, visible_devices),
         dtype=choose_dtype(run_options.dtype, model, models, on_gpu=gpu is not None),
         batch_sizes=parse_batch_sizes(run_options.batch_sizes)
-        or (CHECKED_PROMPTS if task == SERVE else default_sizes),
+        or (CHECKED_PROMPTS if task == "serve" else default_sizes),
         lengths=choose_lengths(run_options, model, task),
         priorities=choose_priorities(run_options, catalogue),
         constraints=constraints,

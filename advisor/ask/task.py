@@ -20,9 +20,6 @@ from advisor.domain.workflow import Workflow
 
 #: Suffixes of the transformers classes that generate text.
 GENERATING_SUFFIXES = ("ForCausalLM", "LMHeadModel")
-FORWARD: Task = "forward"
-GENERATE: Task = "generate"
-SERVE: Task = "serve"
 
 
 class ModelConfig(msgspec.Struct, frozen=True):
@@ -44,7 +41,7 @@ def choose_task(
     if run_options.task != "auto":
         return run_options.task
     task = suggest_task(run_options.model, models)
-    if task == FORWARD:
+    if task == "forward":
         return task
     known = {workflow.id: workflow for workflow in workflows}
     supported: dict[str, set[Task]] = {}
@@ -55,10 +52,10 @@ def choose_task(
         supported[name] = {task for each in declared for task in each.tasks or workflow.tasks}
     if all(task in tasks for tasks in supported.values()):
         return task
-    if all(FORWARD in tasks for tasks in supported.values()):
-        return FORWARD
+    if all("forward" in tasks for tasks in supported.values()):
+        return "forward"
     without = [name for name, tasks in supported.items() if task not in tasks]
-    others = [name for name, tasks in supported.items() if FORWARD not in tasks]
+    others = [name for name, tasks in supported.items() if "forward" not in tasks]
     raise TaskError(
         f"{', '.join(without)} cannot generate text, and {', '.join(others)} can do nothing else",
         f"measure them in two runs; --task forward measures {', '.join(without)}",
@@ -76,13 +73,13 @@ def suggest_task(model: str, models: Models) -> Task:
         )
         names = msgspec.convert(config, ModelConfig).architectures
     except (OSError, ValueError, RecursionError):
-        return FORWARD
-    return GENERATE if any(name.endswith(GENERATING_SUFFIXES) for name in names) else FORWARD
+        return "forward"
+    return "generate" if any(name.endswith(GENERATING_SUFFIXES) for name in names) else "forward"
 
 
 def check_task(task: Task, model: Model, models: Models) -> None:
     """Raise `TaskError` when the model cannot do the task."""
-    if task in {GENERATE, SERVE} and not isinstance(model, TransformersModel):
+    if task in {"generate", "serve"} and not isinstance(model, TransformersModel):
         raise TaskError(
             f"{model.name!r} cannot generate text",
             f"use a causal language model, such as {models.demo_language_model}",
@@ -91,7 +88,7 @@ def check_task(task: Task, model: Model, models: Models) -> None:
 
 def check_gpus_per_model(count: int, task: Task) -> None:
     """Raise `TaskError` when a model is to be split over GPUs for another task than `serve`."""
-    if count > 1 and task != SERVE:
+    if count > 1 and task != "serve":
         raise TaskError(
             f"--gpus-per-model {count} splits the models of servers only",
             "add --task serve with --ttft and --itl, or leave out --gpus-per-model",
@@ -111,7 +108,7 @@ def parse_load(
 ) -> LoadQuestion | None:
     """Raise `TaskError` for options that do not fit the task, else `OptionValueError`."""
     given = [name for name in OPTIONS if getattr(run_options, name)]
-    if task != SERVE:
+    if task != "serve":
         if given:
             raise TaskError(
                 f"--{given[0]} is about servers, which the task {task} does not measure",
@@ -227,7 +224,7 @@ def parse_counts(option: str, text: str, most: int = MOST_TOKENS) -> tuple[int, 
 
 def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
     """Raise `OptionValueError` where the figures do not depend on the lengths."""
-    if task == SERVE:
+    if task == "serve":
         raise OptionValueError(
             "a server is measured with one mix of request lengths",
             "leave out the lists, and choose the mix with --lengths",
@@ -237,7 +234,7 @@ def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
             f"{model.name!r} has example inputs, and these have one length",
             "ask once for each length, with --inputs or example inputs of this length",
         )
-    if task == FORWARD and len(outputs) > 1:
+    if task == "forward" and len(outputs) > 1:
         raise OptionValueError(
             "a forward pass generates no text, so output lengths change nothing",
             "list --input-tokens only, or use --task generate with a causal language model",

@@ -6,6 +6,6 @@ are those of `advisor.domain.errors`. The modules import what their commands nee
 called, so that other commands start quickly.
 """
 
-from advisor.cli.command_line import main
+from advisor.cli.start import main
 
 __all__ = ["main"]

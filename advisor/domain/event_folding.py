@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -49,6 +49,15 @@ def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunSta
         changes = _run_changes(state, event)
         state = msgspec.structs.replace(state, **changes, seq=event.seq, at=event.at)
     return state
+
+
+def fold_run(events: Sequence[LoggedEvent]) -> RunState:
+    """Fold all events of a run; raise `LookupError` or `ValueError` if they are not all."""
+    is_plan = [isinstance(event.run_event, ArmsPlanned) for event in events]
+    numbers = [event.seq for event in events]
+    if numbers != list(range(1, len(events) + 1)) or is_plan[:1] != [True] or any(is_plan[1:]):
+        raise ValueError("they are not those of one run, from its plan on")
+    return fold(events)
 
 
 def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:

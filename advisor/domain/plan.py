@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -92,7 +92,7 @@ class Excluded(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Arms in build order, of which the first is the baseline, and excluded workflows."""
 
-    arms: tuple[Arm, ...]
+    arms: Annotated[tuple[Arm, ...], msgspec.Meta(min_length=1)]
     excluded: tuple[Excluded, ...]
 
     def __post_init__(self) -> None:

@@ -22,8 +22,8 @@ from typing import Final, Literal
 import msgspec
 
 from advisor.domain.errors import ExportFileError, reported_as
-from advisor.domain.event_folding import fold
-from advisor.domain.run_events import ArmsPlanned, LoggedEvent
+from advisor.domain.event_folding import fold_run
+from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import RUN_ID, Header
 from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
 from advisor.store.files import HOME_VARIABLE, report_unwritable, write_atomically
@@ -47,7 +47,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The first line: the checksum of the content after it."""
 
     schema: Literal["p3-advisor/export/1"]
-    run_id: str
     sha256: str
 
 
@@ -55,9 +54,7 @@ def encode_run(run: Run) -> bytes:
     header = run.header()
     lines = [msgspec.json.encode(each) for each in (header, *run.events())]
     body = _without_directories(b"".join(line + b"\n" for line in lines))
-    manifest = Manifest(
-        schema=SCHEMA, run_id=header.run_id, sha256=hashlib.sha256(body).hexdigest()
-    )
+    manifest = Manifest(schema=SCHEMA, sha256=hashlib.sha256(body).hexdigest())
     return msgspec.json.encode(manifest) + b"\n" + body
 
 
@@ -83,7 +80,10 @@ def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:
 
 def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     first_line, _, body = content.partition(b"\n")
-    manifest = _decode_manifest(first_line, name)
+    refuse_newer(first_line, SCHEMA, name)
+    next_step = "use a file that p3-advisor export-run wrote"
+    with reported_as(ExportFileError, f"{name} is not an exported run", next_step, DECODE_ERRORS):
+        manifest = msgspec.json.decode(first_line, type=Manifest)
     if hashlib.sha256(body).hexdigest() != manifest.sha256:
         raise ExportFileError(
             f"{name} was cut off or changed after the export: its checksum differs", SEND_AGAIN
@@ -93,37 +93,14 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     with reported_as(ExportFileError, f"{name} does not hold a run", SEND_AGAIN, DECODE_ERRORS):
         header = HEADERS.decode(header_line)
         events = [EVENTS.decode(line) for line in event_lines]
-    if header.run_id != manifest.run_id or not RUN_ID.fullmatch(header.run_id):
+    if not RUN_ID.fullmatch(header.run_id):
         raise ExportFileError(
             f"{name} holds a run with the invalid id {header.run_id[:40]!r}", ASK_SENDER
         )
-    _check_order(events, name)
-    return header, events
-
-
-def _decode_manifest(line: bytes, name: str) -> Manifest:
-    refuse_newer(line, SCHEMA, name)
-    what, next_step = (
-        f"{name} is not an exported run",
-        "use a file that p3-advisor export-run wrote",
-    )
-    with reported_as(ExportFileError, what, next_step, DECODE_ERRORS):
-        return msgspec.json.decode(line, type=Manifest)
-
-
-def _check_order(events: Sequence[LoggedEvent], name: str) -> None:
-    is_plan = [isinstance(event.run_event, ArmsPlanned) for event in events]
-    if (
-        [event.seq for event in events] != list(range(1, len(events) + 1))
-        or is_plan[:1] != [True]
-        or any(is_plan[1:])
-    ):
-        raise ExportFileError(
-            f"the events in {name} are not those of one run, from its plan on", SEND_AGAIN
-        )
     what = f"the events in {name} do not fit together"
     with reported_as(ExportFileError, what, SEND_AGAIN, (LookupError, ValueError)):
-        fold(events)
+        fold_run(events)
+    return header, events
 
 
 def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> Run:

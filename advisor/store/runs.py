@@ -28,7 +28,7 @@ from advisor.domain.errors import (
     RunIsActiveError,
     reported_as,
 )
-from advisor.domain.event_folding import fold
+from advisor.domain.event_folding import fold_run
 from advisor.domain.plan import arm_directory_name
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
@@ -210,11 +210,7 @@ class Run:
             )
         what = f"{self.events_file} is damaged: its events do not fit together"
         with reported_as(RunFileError, what, SEE_HISTORY, (LookupError, ValueError)):
-            state = fold(events)
-        numbers = [event.seq for event in events]
-        if not state.plan.arms or numbers != list(range(1, len(events) + 1)):
-            raise RunFileError(f"{self.events_file} is damaged: events are missing", SEE_HISTORY)
-        return state
+            return fold_run(events)
 
     def note(self) -> str:
         try:

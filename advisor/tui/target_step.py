@@ -27,7 +27,6 @@ from advisor.ask.run_options import RunOptions
 from advisor.ask.task import (
     FIRST_ITL,
     FIRST_TTFT,
-    SERVE,
     parse_counts,
     parse_request_lengths,
     takes_tokens,
@@ -289,5 +288,5 @@ class TargetStep(Step):
                 for name in FIELDS.keys() - {"absent_gpu"}
             },
         )
-        if self.run_options.task == SERVE:
+        if self.run_options.task == "serve":
             self.change_options(ttft=texts["ttft"] or FIRST_TTFT, itl=texts["itl"] or FIRST_ITL)

@@ -208,3 +208,11 @@ def test_a_run_on_a_busy_machine_can_be_measured_again_from_its_builds(
     shutil.rmtree(run.scratch)
     ended = run_cli("resume", run.directory.name, home=tmp_path)
     assert "the builds of run" in ended.stderr
+
+
+def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    answer = run_command(
+        [sys.executable, "-m", "advisor", "--version"], {"PYTHONPATH": str(tmp_path)}
+    )
+    assert (answer.returncode, answer.stderr) == (130, "")
