@@ -64,7 +64,7 @@ def save(
     if not tensors:
         raise NotSavableError("the example inputs have no tensor")
     names = {type(part).__module__ for part in module.modules()}
-    if all(name != "__main__" and importlib.util.find_spec(name) is not None for name in names):
+    if all(map(_can_import, names)):
         buffer = io.BytesIO()
         # Fails for a function that was defined inside another one, for example.
         with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError, RuntimeError):
@@ -75,6 +75,13 @@ def save(
             file.write_text(FACTORY.format(paths=_import_paths(names)), encoding="utf-8")
             return f"{file}:create"
     return _save_exported(module, _export(called, tensors), directory)
+
+
+def _can_import(name: str) -> bool:
+    """Return whether a new process can: not where a module was made at run time."""
+    with contextlib.suppress(ImportError, ValueError):
+        return name != "__main__" and importlib.util.find_spec(name) is not None
+    return False
 
 
 def _import_paths(names: set[str]) -> list[str]:

@@ -47,10 +47,11 @@ def importable_model(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module.ImportableModel()
 
 
-@pytest.fixture
-def notebook_model() -> Any:
+@pytest.fixture(params=["__main__", "made_at_run_time", "missing.module"])
+def notebook_model(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A model whose class is in no file."""
-    module = types.ModuleType("__main__")
+    module = types.ModuleType(request.param)
+    monkeypatch.setitem(sys.modules, request.param, module)
     exec(NOTEBOOK_MODEL, module.__dict__)
     return module.NotebookModel()
 
