@@ -61,6 +61,8 @@ KEPT: dict[str, Callable[[], Any]] = {
     "cudnn_deterministic": lambda: torch.backends.cudnn.deterministic,
     "flash_attention": torch.backends.cuda.flash_sdp_enabled,
     "efficient_attention": torch.backends.cuda.mem_efficient_sdp_enabled,
+    "math_attention": torch.backends.cuda.math_sdp_enabled,
+    "fastpath_of_attention": torch.backends.mha.get_fastpath_enabled,
 }
 
 

@@ -135,17 +135,10 @@ def test_text_is_generated_at_each_pair_of_lengths(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
     lengths: list[list[int | None]] = [[4, 3], [8, 3], [8, 5]]
-    request, answer = measure_eager(
-        stack_server,
-        tmp_path,
-        "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n",
-        subject=workers.random_weights(workers.LLAMA, tmp_path),
-        task=protocol.GENERATE,
-        batch_sizes=[2],
-        input_tokens=8,
-        output_tokens=5,
-        lengths=lengths,
-    )
+    asked = {"task": protocol.GENERATE, "batch_sizes": [2], "input_tokens": 8, "output_tokens": 5}
+    asked |= {"lengths": lengths, "subject": workers.random_weights(workers.LLAMA, tmp_path)}
+    tokens = "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n"
+    request, answer = measure_eager(stack_server, tmp_path, tokens, **asked)
     expected = [Shape(2, *pair) for pair in lengths]
     assert shapes_of(answer, "checked") == expected
     references = [program_cell.load_reference(request, shape) for shape in expected]
@@ -373,10 +366,7 @@ def test_a_burst_of_load_does_not_show_in_short_calls(
 
 @pytest.mark.parametrize("built", [1, 2, 3, 4, 31, 32, 128])
 def test_the_new_length_is_another_one_and_never_1(built: int) -> None:
-    length = other_length(built)
-    assert length != built
-    assert length > 1
-    assert length < built or built <= 2
+    assert 1 < other_length(built) < built or (built <= 2 and other_length(built) == built + 1)
 
 
 def test_only_the_dimension_with_the_length_is_resized() -> None:

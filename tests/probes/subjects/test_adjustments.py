@@ -106,6 +106,7 @@ def calls_in_a_list():
 sets_threads = calling(lambda x: torch.set_num_threads(torch.get_num_threads() + 1) or x)
 sets_precision = calling(lambda x: torch.set_float32_matmul_precision("medium") or x)
 sets_fp32 = calling(lambda x: setattr(torch.backends.mkldnn.conv, "fp32_precision", "bf16") or x)
+sets_fastpath = calling(lambda x: torch.backends.mha.set_fastpath_enabled(False) or x)
 sets_deterministic = calling(lambda x: torch.use_deterministic_algorithms(True) or x)
 sets_a_variable = calling(lambda x: os.environ.update(OMP_DYNAMIC="1") or x)
 
@@ -178,6 +179,7 @@ def test_eager_pytorch_calls_compiled_functions_uncompiled(function: str) -> Non
         ("sets_threads", "threads"),
         ("sets_precision", "float32_matmul_precision"),
         ("sets_fp32", "mkldnn.conv.fp32_precision to bf16"),
+        ("sets_fastpath", "fastpath_of_attention"),
         ("sets_deterministic", "deterministic_algorithms"),
         ("sets_a_variable", "OMP_DYNAMIC"),
         ("puts_threads_back", ""),
@@ -198,6 +200,7 @@ def test_settings_that_forward_changes_are_refused(
         torch.set_float32_matmul_precision(precision)
         torch.backends.mkldnn.conv.fp32_precision = conv
         torch.use_deterministic_algorithms(mode=False)
+        torch.backends.mha.set_fastpath_enabled(True)
 
 
 def test_settings_of_the_process_are_put_back_or_kept_and_stated() -> None:
