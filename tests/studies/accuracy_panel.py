@@ -20,7 +20,6 @@ and seed. Targets: false alarms at most 0.5 %, misses at most 1 %.
 from __future__ import annotations
 
 import argparse
-import collections
 import copy
 import dataclasses
 import datetime as dt
@@ -62,6 +61,10 @@ RESULTS = HERE / "results" / "accuracy-panel.jsonl"
 DTYPES = ("float32", "bfloat16", "float16")
 BATCH_SIZES = (1, 8)
 INPUT_SETS = 4
+#: Names of the class in results; early ones have the second.
+EXACT = ("exact", "equivalent")
+#: Of the programs in a line of the results.
+KINDS = ("right", "faults")
 #: A fault whose effect is smaller than this many times eager's error, or than this many units of
 #: the precision, is inside rounding.
 BEYOND_ROUNDING, UNITS = 4.0, 2.0
@@ -253,39 +256,35 @@ def measure(model: PanelModel, dtype: str, size: int, seed: int) -> dict[str, An
 # Summary
 
 
-def cell(hits: int, trials: int) -> str:
-    """Return a share with Wilson's 95 % interval."""
-    if not trials:
+def cell(found: list[dict[str, Any]], *, exact: bool) -> str:
+    """Return the share of exact or other outputs with Wilson's 95 % interval."""
+    if not found:
         return "-"
-    share = binomtest(hits, trials).proportion_ci(method="wilson")
-    return f"{hits} of {trials} ({share.low:.1%} to {share.high:.1%})"
+    hits = sum((each["class"] in EXACT) == exact for each in found)
+    share = binomtest(hits, len(found)).proportion_ci(method="wilson")
+    return f"{hits} of {len(found)} ({share.low:.1%} to {share.high:.1%})"
 
 
-def is_exact(found: dict[str, Any]) -> bool:
-    return bool(found["class"] == "exact")
+def by_name(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return what was found of each program or fault, and of all."""
+    names = dict.fromkeys(each["name"] for each in found)
+    return {name: [each for each in found if each["name"] == name] for name in names} | {
+        "all": found
+    }
 
 
 def summarise(lines: list[dict[str, Any]]) -> str:
     """Return both rates by rule as Markdown."""
-    right: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-    faults: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-    for line in lines:
-        for found in line.get("right", []):
-            if "failed" not in found and found["class"] != "unchecked":
-                right[found["name"]].append(found)
-        for found in line.get("faults", []):
-            faults[found["name"]].append(found)
+    right, faults = ([each for line in lines for each in line.get(k, ())] for k in KINDS)
+    checked = [each for each in right if "failed" not in each and each["class"] != "unchecked"]
     rows = ["| right programs | called wrong |", "|---|---|"]
-    for name, found in [*right.items(), ("all", [each for one in right.values() for each in one])]:
-        wrong = sum(not is_exact(each) for each in found)
-        rows.append(f"| {name} | {cell(wrong, len(found))} |")
+    rows += [f"| {name} | {cell(found, exact=False)} |" for name, found in by_name(checked).items()]
     rows += ["", "| faults | called exact | inside rounding: called exact |", "|---|---|---|"]
-    everything = [each for one in faults.values() for each in one]
-    for name, found in [*faults.items(), ("all", everything)]:
+    for name, found in by_name(faults).items():
         beyond = [each for each in found if each["effect"] >= BEYOND_ROUNDING]
-        inside = [each for each in found if each["effect"] < BEYOND_ROUNDING]
-        missed = cell(sum(map(is_exact, beyond)), len(beyond))
-        rows.append(f"| {name} | {missed} | {sum(map(is_exact, inside))} of {len(inside)} |")
+        inside = [each["class"] in EXACT for each in found if each["effect"] < BEYOND_ROUNDING]
+        hidden = f"{sum(inside)} of {len(inside)}"
+        rows.append(f"| {name} | {cell(beyond, exact=True)} | {hidden} |")
     failed = sum("failed" in line for line in lines)
     return "\n".join([*rows, "", f"{len(lines)} cases, {failed} of them do not run in eager."])
 

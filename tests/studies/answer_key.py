@@ -1,7 +1,7 @@
 """Compare Inductor's gain with the public figures of timm for models of a seeded draw.
 
-    python tests/studies/answer_key.py measure         # on a GPU with timm; goes on where it ended
-    python tests/studies/answer_key.py summarise
+    python tests/studies/answer_key.py    # on a GPU with timm; goes on where it ended
+    python tests/studies/answer_key.py --limit 0    # prints the agreement alone
 
 `answer_key.csv` has the models with their gains on three GPUs, from the files
 `benchmark-infer-amp-nchw-pt291-*.csv` of huggingface/pytorch-image-models. The history of this
@@ -53,19 +53,6 @@ def build():
 """
 
 
-def measure(limit: float, batch_size: int) -> None:
-    """Append a line to `RESULTS` for each model that has none; begin none after `limit` seconds."""
-    end = time.monotonic() + limit
-    known = {each["model"] for each in read_results(batch_size)}
-    for row in read_key():
-        if row["model"] in known:
-            continue
-        if time.monotonic() >= end:
-            return
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(measure_model(row, batch_size)) + "\n")
-
-
 def measure_model(row: dict[str, str], batch_size: int) -> dict[str, Any]:
     """Return what a run in a fresh process with empty caches found for one model."""
     with tempfile.TemporaryDirectory() as folder:
@@ -85,37 +72,27 @@ def measure_model(row: dict[str, str], batch_size: int) -> dict[str, Any]:
     }
 
 
-def read_key() -> list[dict[str, str]]:
-    return list(csv.DictReader(KEY.read_text(encoding="utf-8").splitlines()))
-
-
 def read_results(batch_size: int) -> list[dict[str, Any]]:
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
     return [each for each in map(json.loads, lines) if each["batch_size"] == batch_size]
 
 
-def summarise(batch_size: int) -> None:
+def summarise(rows: list[dict[str, str]], batch_size: int) -> None:
     """Print the table and the agreement; the GPUs of the key are compared with one another too."""
-    found, rows = {each["model"]: each for each in read_results(batch_size)}, read_key()
+    found = {each["model"]: each for each in read_results(batch_size)}
     print("| model | key: 4090 / 5090 / PRO 6000 | here | advised | s |\n|---|---|---|---|---|")
-    pairs: list[tuple[float, float]] = []
-    undisputed: list[tuple[float, float]] = []
+    pairs, undisputed = list[tuple[float, float]](), list[tuple[float, float]]()
     for row in rows:
-        each = found.get(row["model"])
-        if each is None:
+        if (each := found.get(row["model"])) is None:
             continue
-        speedup = each["speedup"]
+        shown, speedup, keys = "-", each["speedup"], [float(row[gpu]) for gpu in GPUS]
         if speedup is not None:
-            keys = [float(row[gpu]) for gpu in GPUS]
+            shown = f"{speedup['value']:.2f}x"
             pairs.append((statistics.geometric_mean(keys), speedup["value"]))
-            if len({key > 1 for key in keys}) == 1:
-                undisputed.append(pairs[-1])
-        shown = "-" if speedup is None else f"{speedup['value']:.2f}x"
+            undisputed += pairs[-1:] if len({key > 1 for key in keys}) == 1 else []
         gains = " / ".join(row[gpu] for gpu in GPUS)
-        print(
-            f"| {row['model']} | {gains} | {shown} "
-            f"| {each['word'] or '-'} {each['advised'] or ''} | {each['seconds']:.0f} |"
-        )
+        advised = f"{each['word'] or '-'} {each['advised'] or ''}"
+        print(f"| {row['model']} | {gains} | {shown} | {advised} | {each['seconds']:.0f} |")
     print("this GPU and the mean of the key:", agreement(pairs))
     print("the same where all of the key agree in sign:", agreement(undisputed))
     for first, second in itertools.combinations(GPUS, 2):
@@ -137,17 +114,18 @@ def agreement(pairs: list[tuple[float, float]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    measuring = commands.add_parser("measure")
-    measuring.add_argument("--limit", type=float, default=math.inf, help="seconds")
-    summarising = commands.add_parser("summarise")
-    for each in (measuring, summarising):
-        each.add_argument("--batch-size", type=int, default=BATCH_SIZE)
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds; begin none later")
+    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
     options = parser.parse_args()
-    if options.command == "measure":
-        measure(options.limit, options.batch_size)
-    else:
-        summarise(options.batch_size)
+    rows = list(csv.DictReader(KEY.read_text(encoding="utf-8").splitlines()))
+    known = {each["model"] for each in read_results(options.batch_size)}
+    end = time.monotonic() + options.limit
+    for row in rows:
+        if row["model"] not in known and time.monotonic() < end:
+            line = json.dumps(measure_model(row, options.batch_size))
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+    summarise(rows, options.batch_size)
 
 
 if __name__ == "__main__":
