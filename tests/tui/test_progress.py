@@ -193,6 +193,8 @@ def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None
     ready = [WorkerReported(arm=arm, process=1, worker_event=Ready()) for arm in arms]
     assert MEASURED not in stage_of(resumed(*spawned, ready[0]))
     assert MEASURED in stage_of(resumed(*spawned, *ready))
+    visits = [replace(ready[1], worker_event=each) for each in builders.visits([0.1, 0.1], 2, 3)]
+    assert " round 4, " in stage_of(resumed(*spawned, *ready, *visits))
 
 
 def test_after_the_races_the_stage_names_what_is_repeated() -> None:
