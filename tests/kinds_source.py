@@ -162,11 +162,8 @@ def keeps_in_slots(net, x):
 class Private:
     __slots__ = ("__calls",)
 
-    def __init__(self):
-        self.__calls = 0
-
     def count(self):
-        self.__calls += 1
+        self.__calls = getattr(self, "_Private__calls", 0) + 1
         return self.__calls
 
 

@@ -189,16 +189,11 @@ def test_settings_that_forward_changes_are_refused(
     function: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_DYNAMIC", "0")
-    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    conv = torch.backends.mkldnn.conv.fp32_precision
     refused = pytest.raises(ModelError, match=rf"settings .*{setting}")
     try:
-        with refused if setting else contextlib.nullcontext():
+        with adjustments.watch_settings({}), refused if setting else contextlib.nullcontext():
             make_reference(function)
     finally:
-        torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(precision)
-        torch.backends.mkldnn.conv.fp32_precision = conv
         torch.use_deterministic_algorithms(mode=False)
         torch.backends.mha.set_fastpath_enabled(True)
 
