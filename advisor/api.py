@@ -117,16 +117,20 @@ def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> s
 
     Raise `ModelRefusedError` for anything else, and for a module that cannot be saved.
     """
-    torch = sys.modules.get("torch")
+    torch, name = sys.modules.get("torch"), type(model).__name__
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise ModelRefusedError(f"a model cannot be a {type(model).__name__}", WANTED)
+        raise ModelRefusedError(f"a model cannot be a {name}", WANTED)
     if inputs is None:
-        raise ModelRefusedError(f"{type(model).__name__} needs example inputs", WANTED)
+        raise ModelRefusedError(f"{name} needs example inputs", WANTED)
     arguments, keywords = _split(inputs)
-    _check_keywords(model, keywords)
+    if keywords:
+        what = f"the inputs do not fit {name}.forward"
+        next_step = "pass inputs=(tensor, ...) in the order of forward"
+        with reported_as(ModelRefusedError, what, next_step, TypeError):
+            inspect.signature(model.forward).bind(**keywords)
     from probes.subjects import live_models  # noqa: PLC0415 - imports torch, which the caller has
 
-    what = f"{type(model).__name__} can be neither pickled nor exported"
+    what = f"{name} can be neither pickled nor exported"
     next_step = "define it in a file and pass file.py:factory"
     with reported_as(ModelRefusedError, what, next_step, live_models.NotSavableError):
         return live_models.save(model, arguments, directory, keywords)
@@ -136,17 +140,6 @@ def _split(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
     return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
-
-
-def _check_keywords(model: object, keywords: dict[str, object]) -> None:
-    """Raise `ModelRefusedError` for keywords that `forward` does not take."""
-    if not keywords:
-        return
-    forward: Callable[..., object] = model.forward  # type: ignore[attr-defined]
-    what = f"the inputs do not fit {type(model).__name__}.forward"
-    next_step = "pass inputs=(tensor, ...) in the order of forward"
-    with reported_as(ModelRefusedError, what, next_step, TypeError):
-        inspect.signature(forward).bind(**keywords)
 
 
 def make_options(

@@ -69,8 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             {flag for each in program().commands[name].params for flag in each.opts}
             for name in ("ask", "recommend")
         )
-        is_on_screens = recommendations.wants_terminal(args, os.environ, ask - recommend)
-        args.insert(0, "ask" if is_on_screens else "recommend")
+        given = {word.partition("=")[0] for word in args}
+        is_on_screens = recommendations.is_terminal(os.environ) and given.isdisjoint(DATA_FLAGS)
+        args.insert(0, "ask" if is_on_screens or given & (ask - recommend) else "recommend")
     with interruptions():
         try:
             _run(args)

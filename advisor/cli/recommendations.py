@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +17,6 @@ from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.cli.interruption import resumable_with
 from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_run_options
 from advisor.cli.output import (
-    DATA_FLAGS,
     choose_output_format,
     make_context,
     print_document,
@@ -50,19 +49,6 @@ def is_terminal(environment: Mapping[str, str]) -> bool:
         "CI", ""
     ).lower() not in {"1", "true"}
     return has_cursor and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
-
-
-def wants_terminal(
-    args: Sequence[str], environment: Mapping[str, str], own_flags: Collection[str]
-) -> bool:
-    """Return whether arguments without a command start the terminal program.
-
-    `own_flags` are those that no other command has.
-    """
-    names = {word.partition("=")[0] for word in args}
-    return not names.isdisjoint(own_flags) or (
-        is_terminal(environment) and names.isdisjoint(DATA_FLAGS)
-    )
 
 
 @app.command(cls=GroupedCommand, rich_help_panel="Measure")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -81,19 +82,8 @@ class EngineMemory(msgspec.Struct, frozen=True, kw_only=True):
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-#: Declared facts that differ from those of the workflow.
-ChangedFacts: TypeAlias = dict[
-    Literal[
-        "lines_changed",
-        "export_step",
-        "vendors",
-        "artefact_scope",
-        "target_needs",
-        "new_shapes",
-        "architectures",
-    ],
-    CitedFact,
-]
+#: Fields of `DeclaredFacts` that differ from those of the workflow.
+ChangedFacts: TypeAlias = dict[str, CitedFact]
 
 
 class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +198,12 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     declared_where: tuple[DeclaredWhere, ...] = ()
     #: Environment of the program that sends requests to its server; null for one without a server.
     load_generator: Environment | None = None
+
+    def __post_init__(self) -> None:
+        of_arms = (each.declared for each in self.arms.values())
+        changed = itertools.chain(*of_arms, *(each.facts for each in self.declared_where))
+        if unknown := {*changed} - {*DeclaredFacts.__struct_fields__}:
+            raise ValueError(f"unknown facts: {', '.join(sorted(unknown))}")
 
     @property
     def environments(self) -> tuple[Environment, ...]:

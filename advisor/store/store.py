@@ -20,8 +20,7 @@ from advisor.domain.errors import (
     UnknownRunError,
     reported_as,
 )
-from advisor.domain.event_folding import fold
-from advisor.domain.run_events import is_measurement
+from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.run_state import Header, RunState
 from advisor.store.files import HOME_VARIABLE, named_home, report_unwritable, write_atomically
 from advisor.store.runs import HistoryEntry, Run, RunStatus, load_entry, save_entry, size_of_events
@@ -154,7 +153,7 @@ class Store:
         return self._readable(lambda entry: entry.finished and model in {"", entry.model})
 
     def _readable(self, is_wanted: Callable[[HistoryEntry], bool]) -> Iterator[tuple[Run, Header]]:
-        for entry in [] if self.is_empty() else self.history():
+        for entry in self.history():
             if is_wanted(entry):
                 run = Run(self.run_directory(entry.run_id))
                 with contextlib.suppress(RunFileError):
@@ -201,7 +200,7 @@ class Store:
             created=header.created,
             model=question.model.name,
             device_name=header.device_name if gpu else "CPU",
-            finished=fold(events).finished,
+            finished=any(isinstance(event.run_event, Finished) for event in events),
             measured=any(is_measurement(event.run_event) for event in events),
             imported=header.foreign,
         )

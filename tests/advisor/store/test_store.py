@@ -13,7 +13,7 @@ from recorded_runs import HISTORY, IDS, make_planned_run
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.errors import RunNotControllableError
 from advisor.domain.measurement import Interval
-from advisor.domain.run_events import Finished, Resumed
+from advisor.domain.run_events import BusyWhileIdle, Finished, Resumed
 from advisor.store import runs
 from advisor.store.control import RunControl
 from advisor.store.files import write_atomically
@@ -44,6 +44,14 @@ def test_the_history_updates_a_run_that_has_finished_and_one_that_goes_on(
         with made.writer() as writer:
             writer.append(builders.events(event)[0])
         assert [entry.finished for entry in Store(home).history()] == [is_finished]
+
+
+def test_a_run_whose_events_do_not_fit_together_is_listed(home: pathlib.Path) -> None:
+    made = make_planned_run(home)
+    with made.writer() as writer:
+        writer.append(*builders.events(BusyWhileIdle(arm="nobody", process=0, processors=1.0)))
+    assert run_ids(Store(home).history()) == [made.directory.name]
+    assert Store(home).find("latest").directory == made.directory
 
 
 def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -> None:
