@@ -33,7 +33,7 @@ from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEven
 from advisor.domain.run_state import SCHEMA, Header, ProcessState, RaceGroup, RunState
 from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredFacts, Environment, Workflow
 from advisor.probing import env_registry
-from probes.checks import Accuracy, Checked
+from probes.accuracy import Accuracy, Checked
 from probes.events import (
     Built,
     Engagement,

@@ -27,7 +27,7 @@ from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header
 from advisor.report.headline import HeadlinePart, write_headline
-from probes.checks import Accuracy
+from probes.accuracy import Accuracy
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 

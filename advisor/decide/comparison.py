@@ -30,7 +30,7 @@ from advisor.domain.accuracy import worst_check, worst_error
 from advisor.domain.answer import Answer, AnswerSummary, Status, UnmeasuredArm
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Cell, Interval, Measurement
-from probes.checks import CLASSES, AccuracyClass
+from probes.accuracy import CLASSES, AccuracyClass
 from probes.shape import Shape
 
 SCHEMA: Final = "p3-advisor/comparison/1"

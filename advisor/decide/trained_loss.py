@@ -23,7 +23,7 @@ from advisor.domain.model import has_random_weights
 from advisor.domain.question import Question
 from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
-from probes.checks import TextScores, UserMetric
+from probes.accuracy import TextScores, UserMetric
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from probes.checks import CLASSES, Checked, Uncomparable
+from probes.accuracy import CLASSES, Checked, Uncomparable
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(ge=0)]

@@ -17,7 +17,7 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Evidence, Results, ScoredArm
 from advisor.domain.serving import ServedArm
-from probes.checks import Checked
+from probes.accuracy import Checked
 from probes.outcome import FailureStatus, SkipCause
 from probes.shape import Shape
 

@@ -9,7 +9,7 @@ import msgspec
 
 from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.machine import Doubt
-from probes.checks import Checked
+from probes.accuracy import Checked
 from probes.events import NewShapeResult
 from probes.shape import Shape
 

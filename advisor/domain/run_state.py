@@ -22,7 +22,7 @@ from advisor.domain.run_events import (
     MemoryChecked,
     RaceClosed,
 )
-from probes.checks import Checked, TextScores, UserMetric
+from probes.accuracy import Checked, TextScores, UserMetric
 from probes.events import (
     Built,
     Caches,

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from probes import checks, events
+from probes import accuracy, events
 from probes.events import Event
 from probes.outcome import Outcome
 from probes.shape import Bounds
@@ -21,7 +21,7 @@ Message = TypeVar("Message", Event, Outcome)
 
 EVENTS_BY_TAG: dict[str, type[Event]] = {
     kind.event: kind
-    for module in (events, checks)
+    for module in (events, accuracy)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }

@@ -19,7 +19,7 @@ from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
 from advisor.domain.recommendation import RunningCost
 from advisor.domain.results import ScoredArm
-from probes.checks import Checked
+from probes.accuracy import Checked
 from probes.shape import Shape
 
 Value = str | int | float | None

@@ -10,7 +10,7 @@ import tabulate
 from advisor.domain.accuracy import is_of_likeliest, worst_check, worst_error
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.text import MISSING, format_number, format_share, join_names, write_count
-from probes.checks import AccuracyClass, Checked
+from probes.accuracy import AccuracyClass, Checked
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.
 MARKS: dict[AccuracyClass, str] = {"exact": "", "close": "~", "unchecked": "?", "incorrect": "!"}

@@ -15,7 +15,7 @@ from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import has_random_weights
 from advisor.domain.serving import AskedRate, ServedArm
 from advisor.report.formatting import name_some
-from probes.checks import Checked, Fault
+from probes.accuracy import Checked, Fault
 from probes.facts import FREED_MEMORY
 
 #: Smaller relative errors are written with an exponent.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
+from probes.accuracy import Uncomparable
 from probes.adapter import Findings, ModelError
 from probes.arrays import np
 from probes.checking.deviation import (
@@ -29,7 +30,6 @@ from probes.checking.stored_reference import (
     Keys,
     Reference,
 )
-from probes.checks import Uncomparable
 
 #: Integers of which rounding changes more than this share are compared as numbers: hardly any
 #: other share would be too large.

@@ -15,11 +15,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from probes.accuracy import CLASSES, Accuracy, AccuracyClass, Checked, Fault
 from probes.checking import identity
 from probes.checking.output_check import OutputCheck, check_output, judge
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
-from probes.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
 from probes.shape import Shape
 
 NOT_FINITE = "it returns NaN or infinity where the model does not"

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from probes import arrays
+from probes.accuracy import TextScores
 from probes.adapter import TokenLogprobs
 from probes.arrays import np
 from probes.checking.text_reference import measure_divergence, top_token_ids
-from probes.checks import TextScores
 from probes.protocol import Request
 
 #: Likeliest tokens of the reference that are kept at each position.

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
+from probes.accuracy import AccuracyClass, Fault
 from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import ExpectedOutput, Reference
-from probes.checks import AccuracyClass, Fault
 
 #: Returns what is wrong with outputs, given those of the first call; None if nothing is.
 Compare = Callable[[Sequence[Any], Sequence[Any]], str | None]
@@ -27,7 +27,7 @@ class OutputCheck:
     """One output of one input set against its reference, with what is allowed."""
 
     accuracy_class: AccuracyClass
-    #: What keeps it from being exact, or empty: see `probes.checks.Accuracy`.
+    #: What keeps it from being exact, or empty: see `probes.accuracy.Accuracy`.
     fault: Fault
     #: The figure of the measure that is exceeded most, and its share of the allowed one.
     figure: float

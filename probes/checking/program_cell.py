@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from probes import arrays, checks, protocol
+from probes import arrays, protocol
+from probes.accuracy import Checked
 from probes.adapter import Program, TokenLogprobs, WorkflowModule
 from probes.checking import (
     correctness,
@@ -83,7 +84,7 @@ class ProgramCell:
     def call(self, arrays: list[Any]) -> list[Any]:
         return next(run_program(self.workflow, self.program, [self.program.feed(arrays)]))
 
-    def check(self, *, with_logprobs: bool = True) -> tuple[checks.Checked, str | None]:
+    def check(self, *, with_logprobs: bool = True) -> tuple[Checked, str | None]:
         """Return a reason if they are wrong. Timed calls compute no log probabilities of text."""
         reference, scored = self.reference, iter(())
         score = getattr(self.program, "score", None)
@@ -95,7 +96,7 @@ class ProgramCell:
 
     def judge(
         self, produced: Iterable[list[Any]], scored: Iterable[TokenLogprobs] = ()
-    ) -> tuple[checks.Checked, str | None]:
+    ) -> tuple[Checked, str | None]:
         if isinstance(self.reference, stored_reference.Reference):
             return correctness.check_outputs(self.reference, produced, self.rules, self.shape)
         return text_correctness.check_tokens(

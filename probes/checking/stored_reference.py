@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from probes import arrays
+from probes.accuracy import Uncomparable
 from probes.adapter import Findings
 from probes.arrays import np
 from probes.checking.deviation import Deviation, measure, root_mean_square, sample, unmasked
 from probes.checking.rules import Rules, allowed_error, most_by_chance
-from probes.checks import Uncomparable
 
 NO_DEVIATION, NO_FINDINGS = Deviation(), Findings()
 

@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from probes.accuracy import Accuracy, AccuracyClass, Agreement, Checked, Fault
 from probes.adapter import TokenLogprobs
 from probes.checking.rules import Rules
 from probes.checking.text_reference import (
@@ -31,7 +32,6 @@ from probes.checking.text_reference import (
     measure_fidelity,
     merge,
 )
-from probes.checks import Accuracy, AccuracyClass, Agreement, Checked, Fault
 from probes.shape import Shape
 
 #: Divergence in nats a token below which a figure is rounding: log probabilities are stored in

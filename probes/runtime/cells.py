@@ -10,7 +10,8 @@ import pathlib
 import sys
 from typing import Any
 
-from probes import checks, device_work, events, protocol, timing
+from probes import device_work, events, protocol, timing
+from probes.accuracy import Checked, UserMetric
 from probes.adapter import Program, Subject, UnsupportedError, WorkflowModule
 from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
@@ -125,7 +126,7 @@ def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
     return program, device_inputs
 
 
-def check_cell(cell: ProgramCell, job: Job) -> checks.Checked:
+def check_cell(cell: ProgramCell, job: Job) -> Checked:
     """Report and return the accuracy; raise `FailureError` for outputs that are wrong or vary."""
     record, reason = cell.check()
     accuracy, difference = record.accuracy, None
@@ -234,14 +235,12 @@ def report_losses(cells: dict[Shape, ProgramCell], job: Job) -> None:
         channel.start_phase("correctness", shape)
         file, _, name = request.metric.rpartition(":")
 
-        def call_metric() -> checks.UserMetric:
+        def call_metric() -> UserMetric:
             module = load_module("p3_advisor_metric", pathlib.Path(file))
-            return checks.UserMetric(float(getattr(module, name)(MeasuredModel(cells[shape]))))
+            return UserMetric(float(getattr(module, name)(MeasuredModel(cells[shape]))))
 
         channel.send(
-            attempt(
-                call_metric, lambda problem: checks.UserMetric(None, exception_summary(problem))
-            )
+            attempt(call_metric, lambda problem: UserMetric(None, exception_summary(problem)))
         )
 
 

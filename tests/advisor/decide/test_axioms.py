@@ -24,7 +24,7 @@ from advisor.domain.recommendation import Decision
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Environment, Workflow
-from probes.checks import AccuracyClass
+from probes.accuracy import AccuracyClass
 
 #: From the worst value of a fact to its best one.
 ORDERS: dict[str, tuple[str | bool, ...]] = {

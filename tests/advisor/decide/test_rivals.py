@@ -16,7 +16,7 @@ from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import SpeedRegret
-from probes.checks import Accuracy
+from probes.accuracy import Accuracy
 
 FAILED = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 3.0), value=1.0)
 CLOSE: dict[str, Any] = {"accuracy_class": "close", "accuracy": Accuracy(relative_error=1e-3)}

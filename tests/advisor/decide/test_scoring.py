@@ -19,7 +19,7 @@ from advisor.domain.constraints import CRITERIA, Constraint, FailedConstraint
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
 from advisor.domain.workflow import DeclaredArm, Environment, Workflow
-from probes.checks import AccuracyClass
+from probes.accuracy import AccuracyClass
 
 RUBRIC = builders.shipped_catalogue().rubric
 FAILED = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 9.0), value=1.5)

@@ -32,7 +32,7 @@ from advisor.domain.text import format_apart, format_share_of_draws, join_names
 from advisor.domain.workflow import Workflow
 from advisor.report.further_lines import describe_goodput
 from advisor.report.headline import write_headline
-from probes.checks import Accuracy
+from probes.accuracy import Accuracy
 
 CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
 

@@ -30,7 +30,7 @@ from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_tab
 from advisor.report.notebook import render_html
 from advisor.report.ranking import ranking_columns, ranking_rows
 from advisor.tui.answer_panes import ranking_table
-from probes.checks import Accuracy
+from probes.accuracy import Accuracy
 from probes.shape import Shape
 
 #: Runs of one forward pass, of generated text, with quantised weights, and of servers.

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from workers import rules
 
+from probes.accuracy import Accuracy
 from probes.adapter import ModelError
 from probes.checking import correctness
 from probes.checking.array_reference import create_reference, measure_rounding, widen
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
-from probes.checks import Accuracy
 from probes.shape import Shape
 
 SHAPE = (8, 64)

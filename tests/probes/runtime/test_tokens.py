@@ -12,9 +12,9 @@ import pytest
 import workers
 from workers import WorkerResult, rules
 
+from probes.accuracy import UserMetric
 from probes.adapter import UnsupportedError
 from probes.checking.program_cell import ProgramCell
-from probes.checks import UserMetric
 from probes.runtime.cells import Job, report_losses, warm_up_first_token
 from probes.runtime.failures import exception_summary
 from probes.runtime.tokens import BuiltWorker

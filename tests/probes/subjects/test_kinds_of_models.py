@@ -15,10 +15,10 @@ import reference_cases
 import workers
 from lazy import equal_keys, torch
 
+from probes.accuracy import Checked
 from probes.adapter import ModelError
 from probes.checking import correctness
 from probes.checking.program_cell import ProgramCell
-from probes.checks import Checked
 from probes.runtime import cells
 from probes.runtime.failures import FailureError
 from probes.shape import Shape
