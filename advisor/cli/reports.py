@@ -219,13 +219,15 @@ def verify(
     from advisor.ask.option_values import parse_share
     from advisor.execute import verification
     from advisor.report.answer_files import decide
-    from advisor.report.snippet_pairs import compose_pair, render_verification
+    from advisor.report.snippet_pairs import compose_pair, refuse_baseline, render_verification
 
     context = make_context()
     stored = context.store.find(run)
+    answer = decide(stored)
+    refuse_baseline(answer, arm)
     found = verification.verify(
         stored,
-        functools.partial(compose_pair, decide(stored), stored, arm, batch_size=batch_size),
+        functools.partial(compose_pair, answer, stored, arm, batch_size=batch_size),
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=context,

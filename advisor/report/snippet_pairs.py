@@ -84,6 +84,20 @@ def compose_pair(
     )
 
 
+def refuse_baseline(answer: Answer, name: str) -> None:
+    """Raise `VerificationError` for the baseline, which would be compared with itself."""
+    advice, baseline = answer.recommendation, answer.results.baseline
+    if (name or (advice.arm if advice else "")) != baseline:
+        return
+    others = [each for each in answer.ranking if each.arm != baseline]
+    fastest = max(others, key=lambda each: each.speedup.value, default=None)
+    step = f"verify {answer.run_id} {fastest.arm}" if fastest else "recommend"
+    raise VerificationError(
+        f"{baseline} is the baseline, so there is nothing to compare it with",
+        f"p3-advisor {step} compares another arm with it",
+    )
+
+
 def with_lines(found: FoundRecipe, lines: str) -> FoundRecipe:
     imports, steps = split_imports(found.integration)
     integration = "\n".join([*imports, "", *lines.split("\n"), *steps])

@@ -25,7 +25,12 @@ from advisor.domain.plan import Plan
 from advisor.domain.snippet import Result, SnippetPair, Verification, bounds
 from advisor.execute import verification
 from advisor.probing.snippets import PairedCalls
-from advisor.report.snippet_pairs import RESULT_TEXTS, compose_pair, render_verification
+from advisor.report.snippet_pairs import (
+    RESULT_TEXTS,
+    compose_pair,
+    refuse_baseline,
+    render_verification,
+)
 from advisor.store.store import Store
 from probes.events import Imported
 from probes.shape import Shape
@@ -240,6 +245,15 @@ def test_a_batch_size_that_was_measured_can_be_asked_for() -> None:
     with pytest.raises(NoRecipeError) as refused:
         compose(batch_size=4)
     assert "1, 8" in refused.value.next_step
+
+
+def test_the_baseline_is_not_compared_with_itself() -> None:
+    with pytest.raises(VerificationError) as refused:
+        refuse_baseline(
+            built_answers.with_advice(built_answers.answer(), arm=builders.BASELINE), ""
+        )
+    assert " compiled " in refused.value.next_step
+    refuse_baseline(built_answers.answer(), "")
 
 
 def test_random_weights_are_made_by_one_version_of_the_library(verify: Verify) -> None:
