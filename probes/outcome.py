@@ -50,8 +50,6 @@ FailureStatus = Literal[
 #: of the run was over, or it could not lead.
 SkipCause = Literal["user", "build-limit", "out-of-time", "cannot-lead"]
 
-#: Ends the next step for what `torch.export` does not take.
-OTHER_WORKFLOWS = "measure workflows that do not export, such as torch-compile-inductor"
 #: A top-level module of Python. It becomes part of a command.
 MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 

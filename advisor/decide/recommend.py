@@ -250,8 +250,7 @@ def _settling_steps(
     if is_noisy or (found.word == "LIKELY" and found.needed_repetitions):
         quiet = " --wait-for-quiet 5min" if is_noisy or budget is None else ""
         longer = f" --budget {budget.name}" if budget else ""
-        again = f"ask again on your machine with{quiet}{longer}"
-        steps.append(f"{again}, which repeats the leaders")
+        steps.append(f"measure again with{quiet}{longer}, which repeats the leaders")
     return steps
 
 

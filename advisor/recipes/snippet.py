@@ -16,7 +16,14 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.model import OnnxModel
 from advisor.domain.question import Question
-from advisor.recipes.calls import checkpoint_prompt_lines, file_name, file_stem, quoted
+from advisor.recipes.calls import (
+    call_class,
+    checkpoint_prompt_lines,
+    file_name,
+    file_stem,
+    nested_call,
+    quoted,
+)
 from advisor.recipes.loading import loading_lines
 from probes.facts import EACH_CALL, InputSpec, StartLines
 
@@ -34,6 +41,8 @@ CHECKPOINT = "CHECKPOINT"
 #: What the user has to make for an ONNX file.
 ITS_INPUTS = "inputs: a tensor for each of its inputs"
 IMPORT_TORCH = "import torch"
+#: How the lines of workflows call a program with all inputs.
+POSITIONAL = "(*inputs)"
 #: How the lines of workflows name the files that they write, and what frees the batch in them.
 WRITTEN, FREE_BATCH = re.compile(r'"(?:model|(quantised))(?=\.\w)'), "torch.export.Dim."
 MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import this file'
@@ -113,23 +122,40 @@ def call_as_given(integration: str, inputs: Sequence[InputSpec]) -> str:
     The whole snippet has a module around the model, which takes the tensors in their order. Lines
     that need this order name it.
     """
-    positional, named = "(*inputs)", "(**inputs)"
-    if not any(each.name or each.nested for each in inputs):
-        return integration
-    if "inputs" in integration.replace(positional, "") or any(each.nested for each in inputs):
+    if needs_order(integration, inputs):
         return f"# model, inputs: as p3-advisor recipe prints them, in their order\n{integration}"
-    return integration.replace(positional, named)
+    is_named = any(each.name for each in inputs)
+    return integration.replace(POSITIONAL, "(**inputs)") if is_named else integration
 
 
-def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]:
-    """Return at most so many lines: all, without comments and checks, or whole statements of them.
+def needs_order(integration: str, inputs: Sequence[InputSpec]) -> bool:
+    """Return whether the lines take the tensors of named or nested inputs in their order."""
+    has_other_uses = "inputs" in integration.replace(POSITIONAL, "")
+    return any(each.nested or (each.name and has_other_uses) for each in inputs)
 
-    A comment stands for the others. The line `known` is left out: the user's code has it.
+
+def count_wrapper_lines(integration: str, inputs: Sequence[InputSpec]) -> int:
+    """Return the lines that make and use the module around a user's model; 0 without one."""
+    if not needs_order(integration, inputs):
+        return 0
+    is_nested = any(each.nested for each in inputs)
+    # A file from another machine could have names that are none.
+    with contextlib.suppress(NoRecipeError):
+        lines = nested_call(len(inputs)) if is_nested else call_class("Call", inputs)
+        return sum(map(bool, lines)) + 1
+    return 0
+
+
+def shorten(integration: str, most: float, part: int, known: str = IMPORT_TORCH) -> list[str]:
+    """Return all lines, without comments and checks if they are more than `most`.
+
+    Of more code there are whole statements, and a comment that stands for the others, in `part`
+    lines at most. The line `known` is left out: the user's code has it.
     """
     note, _, rest = integration.partition("\n")
     if note.startswith("#") and not EACH_CALL.match(f"{note}\n"):
         # It says what `model` and `inputs` are, and is one line more.
-        return [note, *shorten(rest, most, known)]
+        return [note, *shorten(rest, most, part, known)]
     every = dict(enumerate(integration.splitlines(), start=1))
     lines = {number: line for number, line in every.items() if line and line != known}
     first = next((number for number in lines if EACH_CALL.match(f"{lines[number]}\n")), 0)
@@ -144,12 +170,12 @@ def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]
     with contextlib.suppress(NoRecipeError):
         statements = parse(integration).body
     calls = [each for each in lines if first and each >= first]
-    calls = calls if len(calls) < most else []
+    calls = calls if len(calls) < part else []
     steps = sorted(lines.keys() - comments - checks - imports - {*calls})
     shown = list[int]()
     for statement in reversed(statements) if calls else statements:
         whole = [each for each in steps if statement.lineno <= each <= (statement.end_lineno or 0)]
-        if len(shown) + len(whole) > most - 1 - len(calls):
+        if len(shown) + len(whole) > part - 1 - len(calls):
             break
         shown = sorted([*shown, *whole])
     left = len(lines.keys() - comments - {*shown, *calls})

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from advisor.decide.trust import is_unfit
 from advisor.domain import text
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
 from advisor.domain.model import FactoryModel, OnnxModel
 from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import BreakEven
-from advisor.domain.results import Adoption
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, call_as_given, lines_for, shorten
 from advisor.report.formatting import name_some
-from advisor.report.headline import first_line, write_headline
+from advisor.report.headline import certainty_line, first_line, write_headline
+from advisor.report.other_arms import wrapper_lines
 from advisor.report.setup_facts import describe_shapes
 from probes.facts import TRAINING_MODE
 from probes.shape import Shape
@@ -80,22 +81,20 @@ def answer_lines(answer: Answer) -> list[str]:
 
 
 def short_answer_lines(
-    answer: Answer, *, has_details: bool = True, has_cause: bool = True
+    answer: Answer, *, has_details: bool = True, has_reasons: bool = True, has_cause: bool = True
 ) -> list[str]:
     """Return what to use, how certain that is, what it costs, and how far to trust it."""
-    advice = answer.recommendation
-    if advice is None:
+    decided = AdvisedAnswer.of(answer)
+    if decided is None:
         return [*answer_lines(answer), *_graph_breaks(answer)]
-    priorities, is_alone = answer.question.priorities, advice.decision.word is None
-    left_out = {"answer", *(() if is_alone else ("change",))}
-    certainty, *further = [
-        line.text for line in write_headline(answer) if line.part not in left_out
-    ]
+    advice, priorities = decided.advice, answer.question.priorities
+    left_out = {"answer", "certainty", *(() if advice.decision.word is None else ("change",))}
+    certainty = certainty_line(decided, has_reasons=has_reasons)
+    further = [line.text for line in write_headline(answer) if line.part not in left_out]
     if priorities != DEFAULT_PRIORITIES:
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
-    ranked = answer.advised
-    cost = ranked and f"Cost: {cost_line(answer, ranked, has_details=has_details)}. "
+    cost = f"Cost: {cost_line(answer, decided.advised, has_details=has_details)}. "
     reasons = [each for each in advice.trust_reasons if each not in certainty]
     trust = [f"Trust {advice.trust}", *(each.partition(":")[0] for each in reasons[:1])]
     if left := len(reasons[1:]):
@@ -107,7 +106,7 @@ def short_answer_lines(
         *further,
         *_graph_breaks(answer),
         *origin,
-        f"{cost or ''}{': '.join(trust if has_cause else trust[:1])}.",
+        f"{cost}{': '.join(trust if has_cause else trust[:1])}.",
     ]
 
 
@@ -126,11 +125,15 @@ def _graph_breaks(answer: Answer) -> list[str]:
     return []
 
 
-MOST_CODE_LINES = 8
+#: Code of nine lines, and the comment above its calls.
+MOST_CODE_LINES = 10
 
 
-def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
-    """Return the lines that adopt the advised arm; none for eager PyTorch, which needs none."""
+def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[str]:
+    """Return the lines that adopt the advised arm; none for eager PyTorch, which needs none.
+
+    Of code with more than `most` lines, there are `part` lines.
+    """
     advised = answer.advised
     if advised is None or advised.arm == EAGER:
         return []
@@ -144,7 +147,7 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
         lines = f"model.eval()  # it was returned in training mode\n{lines}"
     if isinstance(model, FactoryModel) and answer.results.inputs is not None:
         lines = call_as_given(lines, answer.results.inputs.tensors)
-    return shorten(lines, most, known)
+    return shorten(lines, most, part, known)
 
 
 def lines_below_first(answer: Answer) -> list[str]:
@@ -216,10 +219,10 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
     build = f"build {text.format_seconds(measured.build_seconds.cold)} s"
     if warm is not None:
         build += f", {text.format_seconds(warm)} s from caches"
-    change = _change(scored.adoption, is_server=answer.question.serves)
+    change = _change(answer, ranked)
     fixed = "refuses other shapes than it was built for"
     if len(answer.question.shapes) > 1:
-        built = f": needs a build for each of {describe_shapes(answer, answer.question.shapes)}"
+        built = f": build it for each of {describe_shapes(answer, answer.question.shapes)}"
         fixed = f"takes one shape only{built if has_details else ''}"
     if refuses_lengths_alone(ranked):
         fixed = "takes no other length than it was built for"
@@ -227,7 +230,7 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
         change,
         *([fixed] if _refuses_shapes(ranked) else []),
         build,
-        *_memory(measured, answer.baseline),
+        *_memory(measured, answer.baseline, has_details=has_details),
     ]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm:
@@ -295,22 +298,24 @@ def _round(requests: float) -> str:
     return text.format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
 
 
-def _change(adoption: Adoption, *, is_server: bool) -> str:
+def _change(answer: Answer, ranked: RankedArm) -> str:
     """Count the start of a server as one command, whatever its lines."""
-    lines = adoption.lines_changed
-    code = f"{text.write_count(lines, 'line')} of code"
+    adoption, wrapper = ranked.scored.adoption, wrapper_lines(answer, ranked.measured)
+    code = f"{text.write_count(adoption.lines_changed + wrapper, 'line')} of code"
+    if wrapper:
+        code += f" ({wrapper} of them a module around the model)"
     steps = [
-        "one command" if is_server else code,
+        "one command" if answer.question.serves else code,
         *(["an export step"] if adoption.export_step else []),
         *(["an environment of its own"] if adoption.own_environment else []),
     ]
     return text.join_names(steps)
 
 
-def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:
+def _memory(measured: Measurement, baseline: Measurement | None, *, has_details: bool) -> list[str]:
     peak = measured.memory_bytes.peak
     if peak is None:
-        return [f"memory {measured.memory_bytes.source.partition(',')[0]}"]
+        return [f"memory {measured.memory_bytes.source if has_details else 'not known'}"]
     against = ""
     if baseline is not None and baseline.arm != measured.arm:
         name = "eager" if baseline.workflow == EAGER else baseline.workflow

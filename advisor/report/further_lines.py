@@ -133,7 +133,7 @@ def describe_quantised(decided: AdvisedAnswer) -> list[str]:
     native = _alternative(decided, decided.advice.best_native)
     instead = f" Best without: {native}." if native else ""
     random = (
-        " What trained weights lose has to be measured with them: these are random."
+        " These weights are random: measure the loss with trained ones."
         if has_random_weights(decided.answer.question.model)
         else ""
     )

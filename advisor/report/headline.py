@@ -23,7 +23,6 @@ from advisor.domain.recommendation import ChosenFor, Decision
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.report import further_lines, other_arms
 from advisor.report.formatting import name_some
-from probes.outcome import OTHER_WORKFLOWS
 
 #: What a line of the headline is about.
 HeadlinePart = Literal[
@@ -80,7 +79,7 @@ def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
     if decided is not None:
         is_alone = _is_alone(answer)
         parts += [
-            ("certainty", [_certainty(decided) if decided.decision.word else _why_alone(decided)]),
+            ("certainty", [certainty_line(decided)]),
             ("change", [_how_to_compare(answer) if is_alone else _change(answer)]),
             ("start", further_lines.describe_start(decided)),
             ("variant", further_lines.describe_variants(answer)),
@@ -128,26 +127,38 @@ def _is_alone(answer: Answer) -> bool:
     return len(answer.scores) == 1
 
 
-def _certainty(decided: AdvisedAnswer) -> str:
+def certainty_line(decided: AdvisedAnswer, *, has_reasons: bool = True) -> str:
+    """Return the word with its reasons, the speed-up, and the arms that are as good or faster.
+
+    Without reasons only the first of them is named, and no figure of the arms that are as good.
+    """
+    word = decided.decision.word
+    if word is None:
+        return _why_alone(decided)
     faster = find_faster_arm(decided)
-    told = faster.scored.arm if faster else ""
-    as_good = other_arms.describe_equals(decided, decided.advised.arm, told)
+    told, shown = faster.scored.arm if faster else "", decided.advised.arm
+    as_good = other_arms.describe_equals(decided, shown, told, has_figures=has_reasons)
     compared = {each.workflow for each in decided.answer.scores}
     is_asked = bool(decided.answer.question.workflows) and len(compared) > 1
     among = f" among the {len(compared)} workflows measured" if is_asked else ""
     why = _why_not_clear(decided)
-    if decided.decision.word == "CLEAR" and arms_as_good(decided, decided.advised.arm):
-        why = ": nothing is better by much; an arm can be about as good all the same"
+    if word == "CLEAR" and arms_as_good(decided, shown):
+        why = ["no other arm is much better"]
+    if why[1:] and not has_reasons:
+        why = [why[0], text.write_count(len(why) - 1, "other reason")]
     sentences = [
-        f"{decided.decision.word}{among}{why}.",
+        f"{': '.join([f'{word}{among}', *filter(None, ['; '.join(why)])])}.",
         _speed(decided),
         _chosen_for(decided),
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good else "",
-        _wrong_choice(decided.decision),
         other_arms.describe_faster(decided),
-        _not_reached(decided),
-        _settings_alone(decided.answer),
     ]
+    if has_reasons:
+        sentences += [
+            _wrong_choice(decided.decision),
+            _not_reached(decided),
+            _settings_alone(decided.answer),
+        ]
     return " ".join(filter(None, sentences))
 
 
@@ -196,41 +207,43 @@ def _planned_arms(answer: Answer) -> list[UnmeasuredArm]:
 
 def _how_to_compare(answer: Answer) -> str:
     """Return the next step of an arm without a result, after its reason, or another one."""
-    unmeasured, planned = answer.unmeasured, _planned_arms(answer)
-    is_tried = any(each.workflow == PLAIN_COMPILE for each in planned)
-    for each in planned:
+    excluded = {each.workflow: each for each in answer.excluded}
+    compiled, other = excluded.get(PLAIN_COMPILE), ""
+    if compiled is not None and compiled.status == "excluded":
+        other = f", or leave out --workflows: {compiled.title} needs no export"
+    for each in _planned_arms(answer):
         if each.fix:
-            step = each.fix.removesuffix(f", or {OTHER_WORKFLOWS}" if is_tried else "")
-            return f"{each.title}: {text.shorten_text(each.reason)}. To compare it: {step}."
-    missing = [each.fix for each in unmeasured if each.status == "not-installed" and each.fix]
+            reason = text.shorten_text(each.reason)
+            return f"{each.title}: {reason}. To compare it: {each.fix}{other}."
+    missing = [
+        each.fix for each in excluded.values() if each.status == "not-installed" and each.fix
+    ]
     wider = "ask without --workflows, which compares it with all that this machine has"
     steps = [*([wider] if answer.question.workflows else []), *missing]
     return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
 
 
-def _why_not_clear(decided: AdvisedAnswer) -> str:
+def _why_not_clear(decided: AdvisedAnswer) -> list[str]:
     """Return what is missing for `CLEAR`."""
-    found = decided.decision
+    found, reasons = decided.decision, list[str]()
     if found.word == "CLEAR":
-        return ""
-    reasons = []
+        return reasons
     if not found.certain:
         certainty = other_arms.describe_certainty(found.certainty)
-        reasons.append(f"best, or as good, with {certainty}")
+        reasons.append(f"best, or about as good, with {certainty}")
     if not found.fit and decided.is_baseline:
         # The reason follows the speed of another arm.
         reasons.append(_unfitness(decided.answer))
     if not found.replicated:
-        reasons.append("an arm that may lead was timed in one process alone")
+        reasons.append("an arm that may lead ran in one process only")
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
         late = [each for each in decided.answer.unmeasured if each.arm in found.outstanding]
         names = name_some([each.title for each in late], MOST_OUTSTANDING)
-        might = "might be better with these weights"
-        fix = next((f" ({each.fix.partition(', or ')[0]})" for each in late if each.fix), "")
-        reasons.append(f"no measurement of {names}, which {might}{fix}")
-    return ": " + "; ".join(reasons) if reasons else ""
+        was = "was" if len(late) == 1 else "were"
+        reasons.append(f"{names} {was} not measured and may be better")
+    return reasons
 
 
 def _unfitness(answer: Answer) -> str:
@@ -246,7 +259,7 @@ def _chosen_for(decided: AdvisedAnswer) -> str:
     highest, lower = text.format_apart(first.score, own.score)
     compared = f"{own.title} scores {lower}, {first.title} {highest}"
     if first.unproven:
-        return f"{compared}: the latter is less exact, and no gain from that is shown."
+        return f"{compared}, but the latter is less exact and not shown to be faster."
     return f"{compared}: of such close scores {advised} is advised."
 
 
@@ -258,7 +271,7 @@ def _wrong_choice(decision: Decision) -> str:
     size = f"{points:.2f} points of the score"
     if lost is not None:
         size = f"{text.format_share(lost)} of speed"
-    return f"At these weights another arm may be better by up to {size}."
+    return f"If another arm is better after all, that costs up to {size}."
 
 
 def _speed(decided: AdvisedAnswer) -> str:

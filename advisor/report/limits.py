@@ -77,6 +77,6 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
         low = gains[best].low
         if not is_doubtful or (low is not None and low > 1):
             gain = write_speedup(gains[best], unfit=is_doubtful, in_words=True)
-            otherwise = f"and {answer.titles[best]} gains {gain}"
+            otherwise = f"and {answer.titles[best]} is {gain} as fast"
     what = f"{limit.name}: {limit.meaning}; {limit.helps}, {otherwise}"
     return f"At {call.shape.description}, {answer.baseline_title} is {what}."

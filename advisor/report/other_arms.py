@@ -8,7 +8,8 @@ from advisor.decide import rivals
 from advisor.decide.sensitivity import SAME_SCORE, grades_of
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import AdvisedAnswer, Answer
-from advisor.domain.model import OnnxModel, name_own_shapes
+from advisor.domain.measurement import Measurement
+from advisor.domain.model import FactoryModel, OnnxModel, name_own_shapes
 from advisor.domain.recommendation import Flip, ShapeAdvice
 from advisor.domain.results import ScoredArm
 from advisor.domain.text import (
@@ -18,6 +19,7 @@ from advisor.domain.text import (
     write_count,
     write_speedup,
 )
+from advisor.recipes.snippet import count_wrapper_lines
 from advisor.report.setup_facts import describe_shapes
 
 
@@ -55,7 +57,9 @@ def describe_faster(decided: AdvisedAnswer) -> str:
     answer, own = decided.answer, decided.advised.arm
     faster, sentences = rivals.find_faster_arm(decided), []
     if faster is not None:
-        scored, lines = faster.scored, faster.scored.adoption.lines_changed
+        scored = faster.scored
+        wrapper = wrapper_lines(answer, answer.measurements[scored.arm])
+        lines = scored.adoption.lines_changed + wrapper
         # The baseline needs no change, so the lines are a part of the price.
         change = f" for {write_count(lines, 'line')} of code" if decided.is_baseline else ""
         is_as_good = scored in rivals.arms_as_good(decided, own)
@@ -71,19 +75,29 @@ def describe_faster(decided: AdvisedAnswer) -> str:
     return " ".join(sentences)
 
 
+def wrapper_lines(answer: Answer, measured: Measurement) -> int:
+    """Return the lines of a module around the model, which the declared lines do not count."""
+    inputs, model = answer.results.inputs, answer.question.model
+    if inputs is None or not isinstance(model, FactoryModel):
+        return 0
+    return count_wrapper_lines(measured.integration, inputs.tensors)
+
+
 def describe_gain(answer: Answer, scored: ScoredArm) -> str:
     speedup = answer.measurements[scored.arm].speedup
     return write_speedup(speedup, unfit=is_unfit(answer.results), in_words=True)
 
 
-def describe_equals(decided: AdvisedAnswer, shown: str, told: str = "") -> str:
+def describe_equals(
+    decided: AdvisedAnswer, shown: str, told: str = "", *, has_figures: bool = True
+) -> str:
     """Name the arms that are about as good as a shown one, but for one that another line names."""
     named: dict[str, list[str]] = {}
     for scored in rivals.arms_as_good(decided, shown):
         how = "about" if rivals.is_mostly_as_good(decided.decision, scored.arm) else "perhaps"
         if scored.arm != told:
-            figures = _figures(decided, scored, shown)
-            named.setdefault(how, []).append(f"{scored.title} ({figures})")
+            figures = f" ({_figures(decided, scored, shown)})" if has_figures else ""
+            named.setdefault(how, []).append(f"{scored.title}{figures}")
     return "; ".join(f"{how} as good: {join_names(each, 'or')}" for how, each in named.items())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
@@ -53,55 +53,58 @@ FEWEST_COLUMNS = 2
 class Extent(NamedTuple):
     """What of an answer is shown beside what to use, how sure that is, its code and its cost."""
 
-    arms: int
-    reasons: int
+    arms: int = 5
+    reasons: int = 3
+    #: Whether the cost names each shape, and whether the certainty has all of its reasons.
     has_details: bool = True
+    has_reasons: bool = True
     has_next_step: bool = True
-    code_lines: int = MOST_CODE_LINES
     #: Whether a failure and the trust have their reasons.
     has_cause: bool = True
+    #: Lines of code that is shown whole, and of a part of longer code.
+    code_lines: int = MOST_CODE_LINES
+    part_lines: int = 5
 
 
-#: From the longest answer to the shortest: what a reader misses least is left out first.
-EXTENTS = (
-    *(Extent(arms, reasons) for arms, reasons in ((5, 3), (4, 3), (3, 3), (3, 2), (3, 1), (3, 0))),
-    *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 6, 5)),
-    *(
-        Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines, has_cause=told)
-        for told, sizes in (
-            (True, ((3, MOST_CODE_LINES), (3, 6), (3, 5), (3, 4), (2, 4))),
-            (False, ((3, 4), (2, 4), (2, 3), (2, 2), (0, 2))),
-        )
-        for arms, lines in sizes
-    ),
+#: What makes an answer shorter, each in addition to those before it: what a reader misses least is
+#: left out first. Without room for the whole code, the table returns.
+CUTS: tuple[Mapping[str, int], ...] = (
+    *({"arms": 4}, {"arms": 3}, {"reasons": 2}, {"reasons": 1}, {"reasons": 0}),
+    *({"has_details": False}, {"has_reasons": False}, {"has_next_step": False}),
+    *({"has_cause": False}, {"arms": 2}, {"part_lines": 4}, {"part_lines": 3}),
+    *({"arms": 0, "has_reasons": True}, {"has_reasons": False}),
+    *({"arms": 3, "code_lines": 0, "part_lines": 4}, {"arms": 2}, {"part_lines": 3}),
+    *({"part_lines": 2}, {"arms": 0}),
 )
 
 
 def render_summary(answer: Answer, width: int) -> str:
     """Wrap sentences at `width` columns, and leave out columns of the table that do not fit."""
-    width = min(max(width, NARROWEST), WIDEST)
-    text = ""
-    for extent in EXTENTS:
-        text = _write_short(answer, width, extent)
+    width, extent = min(max(width, NARROWEST), WIDEST), Extent()
+    text = _write_short(answer, width, extent)
+    for cut in CUTS:
         if text.count("\n") <= MOST_LINES:
             break
+        extent = Extent(**{**extent._asdict(), **cut})
+        text = _write_short(answer, width, extent)
     return text
 
 
 def _write_short(answer: Answer, width: int, extent: Extent) -> str:
     first, *others = short_answer_lines(
-        answer, has_details=extent.has_details, has_cause=extent.has_cause
+        answer,
+        has_details=extent.has_details,
+        has_reasons=extent.has_reasons,
+        has_cause=extent.has_cause,
     )
     lines = _failed_arms(answer, has_cause=extent.has_cause)[:1]
     lines += short_reasons(answer)[: extent.reasons]
     advice = answer.recommendation
     if extent.has_next_step and advice is not None and len(answer.scores) > 1:
-        # The first step for arms that might be better is part of the certainty line.
-        steps = next_steps(answer)[1 if advice.decision.outstanding else 0 :]
-        lines += [f"Next: {step.rstrip('.')}." for step in steps[:1]]
+        lines += [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
     blocks = [
         _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),
-        [f"    {line}" for line in code_lines(answer, extent.code_lines)],
+        [f"    {line}" for line in code_lines(answer, extent.code_lines, extent.part_lines)],
         _ranking_within(answer, width, extent.arms),
         [*_wrapped(lines, width), *_where_more_is(answer)],
     ]

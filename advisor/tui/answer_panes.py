@@ -73,7 +73,7 @@ def render_answer_lines(shown: ShownAnswer, width: int, lead: str = "") -> Text:
     word = advice.decision.word if advice else None
     code = [
         panels.styled(line, "cyan")
-        for whole in code_lines(answer, MOST_PANE_CODE_LINES)
+        for whole in code_lines(answer, MOST_PANE_CODE_LINES, MOST_PANE_CODE_LINES)
         for line in textwrap.wrap(
             panels.printable(whole),
             width - CODE_MARGIN,

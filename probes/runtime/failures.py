@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
-from probes.outcome import MODULE_NAME, OTHER_WORKFLOWS, Failure, Phase
+from probes.outcome import MODULE_NAME, Failure, Phase
 
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Names of the exceptions that mean a lack of memory, in any module.
@@ -75,12 +75,12 @@ REFUSALS = (
     Refusal(
         r"No ONNX function found for <OpOverload\(op='([^']+)'.* complex-valued",
         "ONNX has no operator for {name} of complex numbers, which the model calls",
-        f"compute with tensors of both parts (torch.view_as_real), or {OTHER_WORKFLOWS}",
+        "compute with tensors of both parts (torch.view_as_real)",
     ),
     Refusal(
         r"No ONNX function found for <OpOverload\(op='([^']+)'",
         "ONNX has no operator for {name}, which the model calls",
-        f"compute it with other operators of PyTorch, or {OTHER_WORKFLOWS}",
+        "compute it with other operators of PyTorch",
     ),
     Refusal(
         r"no fake impl registered for <(?:CustomOpDef\(([^)]+)\)|OpOverload\(op='([^']+)')",
@@ -91,7 +91,7 @@ REFUSALS = (
     Refusal(
         r"^UnsupportedOperatorException: (\S+)",
         "PyTorch cannot trace the operator {name}, which the model calls",
-        f"compute it with other operators, or {OTHER_WORKFLOWS}",
+        "compute it with other operators",
     ),
     Refusal(
         # The second one is about `forward` of a traced module, whose parameters Python cannot list.
@@ -103,21 +103,20 @@ REFUSALS = (
         r"(\S+PackedParamsBase)\b.*__obj_flatten__",
         "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
         " ({name})",
-        f"give the model with plain layers and measure with --quantised int8, or {OTHER_WORKFLOWS}",
+        "give the model with plain layers and measure with --quantised int8",
     ),
     Refusal(
         r"zeros\(\): argument 'size' failed to unpack .* got FakeTensor",
         "PyTorch cannot trace a size that a tensor contains, as where forward packs sequences of"
         " different lengths{place}: {text}",
-        "give the layer padded sequences, and mask its outputs by the lengths, or"
-        f" {OTHER_WORKFLOWS}",
+        "give the layer padded sequences, and mask its outputs by the lengths",
     ),
     Refusal(
         "functorch tensor|'Tensor' object has no attribute 'constant'"
         "|fake tensor in the exported program|numpy.. is not supported for tensor subclasses",
         "PyTorch cannot trace a tensor that forward makes by a gradient, by torch.func or outside"
         " of PyTorch{place}: {text}",
-        f"compute it with operators of PyTorch, or {OTHER_WORKFLOWS}",
+        "compute it with operators of PyTorch",
     ),
     Refusal(
         r"Error in op: torch\.ops\.aten\._transformer_encoder_layer_fwd",

@@ -219,4 +219,4 @@ def test_an_input_of_one_row_is_exported_with_a_free_batch() -> None:
 
 def test_the_lines_of_a_cuda_graph_are_all_shown() -> None:
     lines = cuda_graphs.integration("model(*inputs)")
-    assert shorten(lines, MOST_CODE_LINES) == lines.splitlines()
+    assert shorten(lines, MOST_CODE_LINES, part=0) == lines.splitlines()

@@ -136,7 +136,7 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(here: pathlib.Path) -> None:
         np.testing.assert_allclose(names["output"][0], expected, atol=1e-6)
         assert expected.shape == (4, 2)
         # The short answer has these lines alone.
-        shown = shorten(lines_for(question, integration, 4), 20, known="")
+        shown = shorten(lines_for(question, integration, 4), 20, 0, known="")
         alone = {"inputs": names["inputs"]}
         exec("\n".join(shown), alone)
         np.testing.assert_allclose(alone["output"][0], expected, atol=1e-6)
@@ -172,7 +172,7 @@ output = session.run(feeds)
 )
 def test_code_that_is_too_long_ends_with_its_call(most: int, first: str, count: int) -> None:
     """Comments go first, then checks; else the call stays, and what is above it, in whole."""
-    shown = shorten(LONG, most)
+    shown = shorten(LONG, most, most)
     assert (shown[0], len(shown)) == (first, count)
     assert shown[-1] == "output = session.run(feeds)"
     assert "session = stack.Session(exported)" in shown
@@ -182,14 +182,14 @@ def test_code_that_is_too_long_ends_with_its_call(most: int, first: str, count: 
 def test_the_note_on_model_and_inputs_stays() -> None:
     note = "# model, inputs: as p3-advisor recipe prints them"
     for most in (20, 6, 3):
-        assert shorten(f"{note}\n{LONG}", most) == [note, *shorten(LONG, most - 1)]
+        assert shorten(f"{note}\n{LONG}", most, 5) == [note, *shorten(LONG, most, 5)]
 
 
 def test_a_call_that_is_too_long_leaves_room_for_the_lines_above_it() -> None:
     lines = ["import stack", "model = stack.load(model)", *LONG.splitlines()[7:]]
     gap = "# {} more lines, which p3-advisor recipe prints"
-    assert shorten("\n".join(lines), 3) == [*lines[1:3], gap.format(4)]
-    assert shorten(LONG, 3) == [gap.format(8)], "no statement fits"
+    assert shorten("\n".join(lines), 3, 3) == [*lines[1:3], gap.format(4)]
+    assert shorten(LONG, 3, 3) == [gap.format(8)], "no statement fits"
 
 
 T5 = {"d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 50}

@@ -20,16 +20,18 @@ from recorded_runs import make_run
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import MemoryBytes
-from advisor.domain.model import TransformersModel
+from advisor.domain.model import FactoryModel, TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import RequestLengths
 from advisor.domain.recommendation import BreakEven
+from advisor.domain.results import MeasuredInputs
 from advisor.recipes.server import REQUEST
 from advisor.report import found_recipe, generation, recipe_text
 from advisor.report.answer_files import decide
 from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line, is_fixed
 from advisor.store.store import Store
 from probes.events import Imported, NewShapeHandling, NewShapeResult, Serving
+from probes.facts import InputSpec
 from probes.shape import Shape
 
 
@@ -52,7 +54,26 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     unknown = MemoryBytes(peak=None, source="not known: no counter, as in some containers")
     entry = arm_of(answer, "onnxruntime-cpu/host")
     entry = entry._replace(measured=builders.replace(entry.measured, memory_bytes=unknown))
-    assert "; memory not known: no counter;" in f"{cost_line(answer, entry)};"
+    assert "; memory not known: no counter, as in some containers" in cost_line(answer, entry)
+    assert cost_line(answer, entry, has_details=False).endswith("; memory not known")
+
+
+@pytest.mark.parametrize(
+    ("name", "nested", "lines"), [("", False, 0), ("image", False, 8), ("image", True, 27)]
+)
+def test_a_module_around_a_model_counts(
+    answer: Answer, name: str, nested: bool, lines: int
+) -> None:
+    entry = arm_of(answer, "onnxruntime-cpu/host")
+    plain = cost_line(answer, entry)
+    spec = InputSpec(name, (3,), "float32", nested=nested)
+    inputs = MeasuredInputs(fixed=0, has_length=False, has_batch=True, tensors=(spec,))
+    made = built_answers.with_question(
+        with_results(answer, inputs=inputs), model=FactoryModel(name="a.py:f")
+    )
+    line, own = cost_line(made, entry), int(plain.split()[0])
+    assert line.startswith(f"{own + lines} lines of code")
+    assert (f"({lines} of them a module around the model)" in line) == bool(lines)
 
 
 def test_an_arm_of_one_shape_costs_a_build_for_each_of_several(answer: Answer) -> None:

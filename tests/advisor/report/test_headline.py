@@ -193,7 +193,7 @@ def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() ->
         again = decide_again(found, replace(known, rubric=rubric))
         assert built_answers.advised(again).decision.certain != is_missing
         certainty = built_answers.headline(again, "certainty")[0]
-        assert ("best, or as good, with " in certainty) == is_missing
+        assert ("best, or about as good, with " in certainty) == is_missing
 
 
 def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:

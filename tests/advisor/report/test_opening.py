@@ -64,11 +64,11 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     integration = answer.advised.measured.integration if lines and answer.advised else ""
     calls = EACH_CALL.split(integration)[-1].splitlines()
     last = (code_lines(answer) or [""])[-1]
-    is_cut = len(calls) > 6 and "more lines, which p3-advisor recipe prints" in last
-    assert last.startswith("  --data ") if is_served else is_cut or [last] == (calls or [""])[-1:]
+    assert last.startswith("  --data ") if is_served else [last] == (calls or [""])[-1:]
     arms = [line.split()[1] for line in text.splitlines() if "x  " in line or " to " in line]
     compiled = [each.arm for each in answer.ranking if each.scored.workflow == PLAIN_COMPILE]
-    assert {EAGER, *compiled[:1]} & {each.arm for each in answer.ranking} <= {*arms}
+    ranked = {each.arm for each in answer.ranking}
+    assert {EAGER, *compiled[:1]} & ranked <= {*arms} or len({*arms} & ranked) < 3
     is_changed = answer.recommendation is not None and answer.recommendation.arm != EAGER
     assert bool(lines) == is_changed
     assert all(f"    {line}" in text_report.render(answer).splitlines() for line in lines)

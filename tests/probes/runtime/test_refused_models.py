@@ -103,8 +103,8 @@ def build(name):
 @pytest.mark.parametrize(
     ("model", "mentions", "step"),
     [
-        ("gradient", "by a gradient", "do not export"),
-        ("backward", "by a gradient", "do not export"),
+        ("gradient", "by a gradient", "operators of PyTorch"),
+        ("backward", "by a gradient", "operators of PyTorch"),
         ("packed", "packs sequences", "padded"),
         ("as_sequence", "packs sequences", "padded"),
         ("integers", "type int", "tensors only"),
