@@ -1,7 +1,7 @@
 """The part of vLLM 0.32's offline interface that its probe uses."""
 
 import itertools
-import types
+from types import SimpleNamespace as Namespace
 
 from bigrams import Bigrams
 
@@ -25,7 +25,7 @@ STORED = {"fp8": "float8_e4m3fn", "int8_per_channel_weight_only": "bfloat16", No
 
 def stored_tensor(kind, elements):
     size = 2 if kind == "bfloat16" else 1
-    return types.SimpleNamespace(
+    return Namespace(
         ndim=2, dtype=f"torch.{kind}", itemsize=size, nbytes=elements * size, numel=lambda: elements
     )
 
@@ -38,11 +38,7 @@ class ModelRegistry:
 
 class SamplingParams:
     def __init__(self, *, temperature, max_tokens, ignore_eos, detokenize, prompt_logprobs=None):
-        self.temperature, self.max_tokens, self.prompt_logprobs = (
-            temperature,
-            max_tokens,
-            prompt_logprobs,
-        )
+        self.max_tokens, self.prompt_logprobs = max_tokens, prompt_logprobs
 
 
 class LLM:
@@ -53,14 +49,12 @@ class LLM:
         self.length = arguments["max_model_len"]
         # A quantised checkpoint states how it is stored.
         self.stored = self.model.settings.get("stored", STORED[arguments.get("quantization")])
-        mode = types.SimpleNamespace(
-            mode=types.SimpleNamespace(name="VLLM_COMPILE"),
-            cudagraph_mode=types.SimpleNamespace(name="NONE"),
+        compiled, graphs = (Namespace(name=name) for name in ("VLLM_COMPILE", "NONE"))
+        config = Namespace(
+            compilation_config=Namespace(mode=compiled, cudagraph_mode=graphs),
+            cache_config=Namespace(gpu_memory_utilization=0.5, num_gpu_blocks=100),
         )
-        cache = types.SimpleNamespace(gpu_memory_utilization=0.5, num_gpu_blocks=100)
-        self.llm_engine = types.SimpleNamespace(
-            vllm_config=types.SimpleNamespace(compilation_config=mode, cache_config=cache)
-        )
+        self.llm_engine = Namespace(vllm_config=config)
 
     def apply_model(self, function):
         return [function(self)]
@@ -73,12 +67,9 @@ class LLM:
 
     def named_modules(self):
         """Return an ordinary module, and a layer whose weight is packed for oneDNN."""
-        packed = types.SimpleNamespace(
-            weight=stored_tensor(self.stored, 0),
-            output_size_per_partition=8,
-            input_size_per_partition=8,
-        )
-        yield "model.norm", types.SimpleNamespace(weight=stored_tensor("bfloat16", 8))
+        weight, sizes = stored_tensor(self.stored, 0), ("output", "input")
+        packed = Namespace(weight=weight, **{f"{each}_size_per_partition": 8 for each in sizes})
+        yield "model.norm", Namespace(weight=stored_tensor("bfloat16", 8))
         yield "model.layers.0.o_proj", packed
 
     def modules(self):
@@ -88,9 +79,7 @@ class LLM:
         return [self.answer(prompt["prompt_token_ids"], sampling) for prompt in prompts]
 
     def answer(self, prompt, sampling):
-        assert len(prompt) + sampling.max_tokens <= self.length, (
-            "the prompt is longer than the model's length"
-        )
+        assert len(prompt) + sampling.max_tokens <= self.length, "the prompt is too long"
         logprobs = None
         if sampling.prompt_logprobs:
             logprobs = [None]
@@ -99,10 +88,6 @@ class LLM:
                     **self.model.likeliest(before, sampling.prompt_logprobs),
                     token: float(self.model.table[before][token]),
                 }
-                logprobs.append(
-                    {key: types.SimpleNamespace(logprob=value) for key, value in entries.items()}
-                )
-        output = types.SimpleNamespace(
-            token_ids=tuple(self.model.follow(prompt, sampling.max_tokens))
-        )
-        return types.SimpleNamespace(outputs=[output], prompt_logprobs=logprobs)
+                logprobs.append({key: Namespace(logprob=value) for key, value in entries.items()})
+        output = Namespace(token_ids=tuple(self.model.follow(prompt, sampling.max_tokens)))
+        return Namespace(outputs=[output], prompt_logprobs=logprobs)

@@ -52,23 +52,12 @@ class Engine:
         # The limits of the scheduler of 0.5.17: a prompt ends at least six positions before the end
         # of the context, generated text two.
         assert len(ids) <= self.context - 6, "the prompt is refused"
-        sampling = {
-            **sampling,
-            "max_new_tokens": min(sampling["max_new_tokens"], self.context - 2 - len(ids)),
-        }
+        new_tokens = min(sampling["max_new_tokens"], self.context - 2 - len(ids))
         tops = None
         if count:
-            tops = [
-                None,
-                *(
-                    [
-                        (value, token, None)
-                        for token, value in self.model.likeliest(each, count).items()
-                    ]
-                    for each in ids[:-1]
-                ),
-            ]
+            found = (self.model.likeliest(each, count) for each in ids[:-1])
+            tops = [None, *([(value, key, None) for key, value in each.items()] for each in found)]
         return {
-            "output_ids": self.model.follow(ids, sampling["max_new_tokens"]),
+            "output_ids": self.model.follow(ids, new_tokens),
             "meta_info": {"input_top_logprobs": tops},
         }

@@ -1,7 +1,7 @@
 """The part of TensorRT-LLM 1.2's LLM API that its probe uses, checked against `published.toml`."""
 
 import pathlib
-import types
+from types import SimpleNamespace as Namespace
 
 try:
     import tomllib
@@ -38,9 +38,5 @@ class LLM:
     def generate(self, inputs, **arguments):
         check("LLM.generate", arguments)
         count = arguments["sampling_params"].max_tokens
-        return [
-            types.SimpleNamespace(
-                outputs=[types.SimpleNamespace(token_ids=self.model.follow(ids, count))]
-            )
-            for ids in inputs
-        ]
+        outputs = (Namespace(token_ids=self.model.follow(ids, count)) for ids in inputs)
+        return [Namespace(outputs=[each]) for each in outputs]

@@ -5,11 +5,9 @@ from tensorrt_llm import check
 
 class KvCacheConfig(types.SimpleNamespace):
     def __init__(self, **arguments):
-        check("KvCacheConfig", arguments)
+        check(type(self).__name__, arguments)
         super().__init__(**arguments)
 
 
-class CudaGraphConfig(types.SimpleNamespace):
-    def __init__(self, **arguments):
-        check("CudaGraphConfig", arguments)
-        super().__init__(**arguments)
+class CudaGraphConfig(KvCacheConfig):
+    pass

@@ -6,22 +6,14 @@ import types
 __version__ = "0.0"
 
 
-class cuda:  # noqa: N801
-    @staticmethod
-    def is_initialized():
-        return False
-
-    @staticmethod
-    def get_device_properties(_device):
-        return types.SimpleNamespace(total_memory=140 << 30)
-
-    @staticmethod
-    def get_device_capability():
-        return tuple(map(int, os.environ.get("FAKE_COMPUTE_CAPABILITY", "8.9").split(".")))
-
-    @staticmethod
-    def mem_get_info():
-        return 40 << 30, 140 << 30
+cuda = types.SimpleNamespace(
+    is_initialized=lambda: False,
+    get_device_properties=lambda _: types.SimpleNamespace(total_memory=140 << 30),
+    get_device_capability=lambda: tuple(
+        map(int, os.environ.get("FAKE_COMPUTE_CAPABILITY", "8.9").split("."))
+    ),
+    mem_get_info=lambda: (40 << 30, 140 << 30),
+)
 
 
 class autograd:  # noqa: N801

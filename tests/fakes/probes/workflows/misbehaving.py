@@ -99,10 +99,6 @@ class Program(eager.Program):
         return super().collect(output)
 
 
-def versions():
-    return eager.versions()
-
-
 def settings(request):
     FAULT["name"] = request.options["fault"]
     if FAULT["name"] in {"returns-early", "reads-slowly-at-first"}:

@@ -12,30 +12,27 @@ import onnx
 
 __version__ = "10.16.1"
 BEHAVIOUR = "none"
+MEMORY = (
+    "Skipping tactic 0x1 due to insufficient memory on requested size of 4294967296 "
+    "detected for tactic 0x1."
+)
+NONE = "Error Code 10: Internal Error (Could not find any implementation for node MatMul_1.)"
+DEVICE = (
+    "Error Code 6: The engine plan file is generated on an incompatible device, "
+    "expecting compute 8.9 got compute 9.0."
+)
+#: By behaviour, the severities and texts of the lines.
 LINES = {
-    "out of memory": [
-        (
-            2,
-            (
-                "Skipping tactic 0x1 due to insufficient memory on requested size of 4294967296 "
-                "detected for tactic 0x1."
-            ),
-        ),
-        (1, "Error Code 10: Internal Error (Could not find any implementation for node MatMul_1.)"),
-    ],
-    "no implementation": [
-        (1, "Error Code 10: Internal Error (Could not find any implementation for node MatMul_1.)")
-    ],
-    "another gpu": [
-        (
-            1,
-            (
-                "Error Code 6: The engine plan file is generated on an incompatible device, "
-                "expecting compute 8.9 got compute 9.0."
-            ),
-        )
-    ],
+    "out of memory": [(2, MEMORY), (1, NONE)],
+    "no implementation": [(1, NONE)],
+    "another gpu": [(1, DEVICE)],
 }
+
+
+def fail(logger):
+    """Write the reason to the log, and return nothing else."""
+    for severity, line in LINES[BEHAVIOUR]:
+        logger.log(severity, line)
 
 
 class ILogger:
@@ -57,17 +54,11 @@ class OnnxParser:
         self.network = network
 
     def parse_from_file(self, file):
-        inputs = (
-            onnx.load(file, load_external_data=False).graph.input
-            if pathlib.Path(file).exists()
-            else []
-        )
-        for value in inputs:
-            shape = tuple(
-                -1 if size.dim_param else size.dim_value
-                for size in value.type.tensor_type.shape.dim
-            )
-            self.network.inputs.append(types.SimpleNamespace(name=value.name, shape=shape))
+        if pathlib.Path(file).exists():
+            for value in onnx.load(file, load_external_data=False).graph.input:
+                sizes = value.type.tensor_type.shape.dim
+                shape = tuple(-1 if each.dim_param else each.dim_value for each in sizes)
+                self.network.inputs.append(types.SimpleNamespace(name=value.name, shape=shape))
         return BEHAVIOUR != "unknown operator"
 
     def get_error(self, number):
@@ -77,13 +68,11 @@ class OnnxParser:
 class Network:
     def __init__(self):
         self.inputs = []
+        self.get_input = self.inputs.__getitem__
 
     @property
     def num_inputs(self):
         return len(self.inputs)
-
-    def get_input(self, index):
-        return self.inputs[index]
 
 
 class Profile:
@@ -121,9 +110,7 @@ class Builder:
 
     def build_serialized_network(self, network, config):
         if BEHAVIOUR in {"out of memory", "no implementation"}:
-            for severity, line in LINES[BEHAVIOUR]:
-                self.logger.log(severity, line)
-            return None
+            return fail(self.logger)
         assert not config.flags, "float32 products would be rounded"
         return json.dumps(config.profiles).encode()
 
@@ -133,8 +120,4 @@ class Runtime:
         self.logger = logger
 
     def deserialize_cuda_engine(self, plan):
-        if BEHAVIOUR == "another gpu":
-            for severity, line in LINES[BEHAVIOUR]:
-                self.logger.log(severity, line)
-            return None
-        return "an engine"
+        return fail(self.logger) if BEHAVIOUR == "another gpu" else "an engine"

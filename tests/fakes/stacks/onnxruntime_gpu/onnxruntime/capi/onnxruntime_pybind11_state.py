@@ -5,21 +5,8 @@ class NotImplemented(RuntimeError):  # noqa: A001, N818 (the name of the real cl
     """No kernel implements a node for the types of its inputs."""
 
 
-class Fail(Exception):  # noqa: N818 (as above)
-    """A file cannot be loaded, for example because an operator is unknown."""
-
-
-class InvalidArgument(Exception):  # noqa: N818 (as above)
-    """A call has the wrong inputs, or a file has no graph."""
-
-
-class InvalidGraph(Exception):  # noqa: N818 (as above)
-    """The nodes of a file do not fit each other."""
-
-
-class InvalidProtobuf(Exception):  # noqa: N818 (as above)
-    """A file is no ONNX file."""
-
-
-class RuntimeException(Exception):  # noqa: N818 (as above)
-    """A call fails in a kernel."""
+#: An operator is unknown, inputs are wrong, nodes do not fit, a file is none, a kernel fails.
+Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, RuntimeException = (
+    type(name, (Exception,), {})
+    for name in ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "RuntimeException")
+)
