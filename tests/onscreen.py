@@ -105,6 +105,7 @@ class ScreenPilot(Pilot[int]):
             assert any(hint.key == "escape" for hint in hints)
         assert max(hint.region.right for hint in hints) <= size[0]
         assert all(cell_len(line) <= size[0] for line in text.splitlines())
+        assert self.app.screen.max_scroll_y == 0, "the screen fits its terminal"
         return text
 
     def key_hints(self) -> set[str]:

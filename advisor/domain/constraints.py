@@ -127,8 +127,6 @@ class ArmFigure(NamedTuple):
     column: str = ""
     #: The head of its column in the ranking, with the unit; empty for none.
     head: str = ""
-    #: Terms of the glossary that explain the head.
-    terms: tuple[str, ...] = ()
     #: Whether a terminal of the usual width has room for it.
     is_main: bool = False
 
@@ -166,7 +164,6 @@ ARM_FIGURES: Mapping[str, ArmFigure] = {
         "5min",
         column="cold_build_seconds",
         head="build s",
-        terms=("cold build", "break-even"),
         is_main=True,
     ),
     START: ArmFigure(
@@ -182,7 +179,6 @@ ARM_FIGURES: Mapping[str, ArmFigure] = {
         spread=lambda one: one.memory_bytes.spread,
         column="peak_memory_bytes",
         head="MiB",
-        terms=("memory",),
     ),
     "ttft": ArmFigure(_worst_of_text("ttft_seconds"), "seconds", "200ms", of_text=True),
     "itl": ArmFigure(_worst_of_text("itl_seconds"), "seconds", "20ms", of_text=True),

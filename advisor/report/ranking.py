@@ -42,8 +42,6 @@ class RankingColumn(NamedTuple):
     write: Callable[[RankedArm], str]
     #: The column of CSV that has the same figure.
     figure: str
-    #: Terms of the glossary that explain the head.
-    terms: tuple[str, ...]
     #: Width of the terminal from which screens show it.
     shown_from: int = 0
 
@@ -65,14 +63,13 @@ def ranking_columns(
     """
     is_text, unfit = speed_unit(answer) == "tok/s", is_unfit(answer.results)
     return [
-        RankingColumn("rank", "#", lambda each: _rank(answer, each), "rank", ("score",)),
-        RankingColumn("arm", "arm", lambda each: each.arm, "arm", ("workflow", "arm")),
+        RankingColumn("rank", "#", lambda each: _rank(answer, each), "rank"),
+        RankingColumn("arm", "arm", lambda each: each.arm, "arm"),
         RankingColumn(
             "speedup",
             "speed-up (95 %)" if has_intervals else "speed-up",
             lambda each: write_speedup(each.speedup, unfit=unfit, interval=has_intervals),
             "speedup",
-            ("speed-up", "interval", "baseline"),
         ),
         *([] if unfit else _call_columns(answer)),
         *(_latency_columns() if has_latency and is_text and not unfit else ()),
@@ -82,7 +79,6 @@ def ranking_columns(
             "error",
             lambda each: accuracy_cell(checks_of(each)),
             "relative_error",
-            ("accuracy",),
             VERY_WIDE_WIDTH,
         ),
         RankingColumn(
@@ -92,7 +88,6 @@ def ranking_columns(
                 MISSING if answer.has_unfit_problem else format_number(one.scored.score, decimals=2)
             ),
             "score",
-            ("score", "weights"),
             NORMAL_WIDTH,
         ),
         *_grade_columns(),
@@ -101,7 +96,7 @@ def ranking_columns(
 
 def _call_columns(answer: Answer) -> list[RankingColumn]:
     unit = speed_unit(answer)
-    figure, term = ("throughput",) * 2 if unit == "tok/s" else ("seconds_median", "call time")
+    figure = "throughput" if unit == "tok/s" else "seconds_median"
     shapes = [cell.shape for cell in answer.ranking[0].cells] if answer.ranking else []
     if len(shapes) > MOST_SHAPES and shapes[0].tokens:
         return []
@@ -111,7 +106,6 @@ def _call_columns(answer: Answer) -> list[RankingColumn]:
             f"{unit} @{shape}",
             functools.partial(_call, answer, shape),
             figure,
-            (term,),
             WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
         )
         for number, shape in enumerate(shapes)
@@ -125,7 +119,6 @@ def _figure_columns() -> list[RankingColumn]:
             figure.head,
             functools.partial(_write_figure, figure),
             figure.column,
-            figure.terms,
             MAIN_WIDTH if figure.is_main else VERY_WIDE_WIDTH,
         )
         for name, figure in ARM_FIGURES.items()
@@ -140,7 +133,6 @@ def _grade_columns() -> list[RankingColumn]:
             head,
             functools.partial(_letter, name),
             f"tier_{name}",
-            (name.replace("_", " ").title(), "grade"),
             WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
         )
         for name, head in CRITERION_HEADS.items()
@@ -154,7 +146,6 @@ def _latency_columns() -> list[RankingColumn]:
             f"{name.upper()} ms",
             functools.partial(_write_latency, f"{name}_seconds"),
             f"{name}_seconds",
-            (name.upper(),),
             VERY_WIDE_WIDTH,
         )
         for name in ("ttft", "itl")

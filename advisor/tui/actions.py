@@ -19,7 +19,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.errors import UserError
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
-from advisor.domain.text import escape_control_chars
+from advisor.domain.text import escape_control_chars, write_count
 from advisor.execute import quiet
 from advisor.execute.drafts import DraftRun, create, propose_again, propose_or_answer
 from advisor.execute.repetitions import leaders_of
@@ -150,7 +150,7 @@ def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:
     batch = "" if question.serves else f", batch {sizes}{source}"
     required = f"  Required: {question.required}." if question.constraints else ""
     return (
-        f"{measured} ways to {_task(question)}{batch},"
+        f"{write_count(measured, 'way')} to {_task(question)}{batch},"
         f" {question.precision}.  At most {_most_time(draft, left_out)}.{required}"
     )
 
@@ -187,19 +187,19 @@ def find_quiet_problems(run: DraftRun | Header, context: Context) -> tuple[str, 
     return tuple(describe_problem(problem, check.activity) for problem in check.problems)
 
 
-def retry_failed(app: AdvisorApp, shown: ShownAnswer) -> None:
+def measure_missing(app: AdvisorApp, shown: ShownAnswer) -> None:
     """Measure them in a new run, because times of two runs must not be ranked together."""
-    run, failed = shown.run, arms_to_retry(shown.answer)
-    if run is None or not failed:
+    run, missing = shown.run, arms_to_retry(shown.answer)
+    if run is None or not missing:
         return
     is_late = needs_more_time(shown.answer)
-    arms = "arm that has" if len(failed) == 1 else f"{len(failed)} arms that have"
+    arms = "arm that has" if len(missing) == 1 else f"{len(missing)} arms that have"
     limit = " without a time limit, which this one reached" if is_late else ""
     question = f"Measure the {arms} no result again, in a new run{limit}?"
     context, header = app.context, run.header()
     _start(
         app,
-        lambda: propose_again(header, failed, context, all_arms=is_late),
+        lambda: propose_again(header, missing, context, all_arms=is_late),
         question,
         describe=lambda drafted: f"With the baseline: {describe_work(drafted)}",
     )

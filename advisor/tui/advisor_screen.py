@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Static
 
 from advisor.tui import panels
@@ -56,9 +55,8 @@ class AdvisorScreen(Screen[None]):
     """A screen between the title bar and the keys; a notice replaces it in small terminals."""
 
     app: AdvisorApp
-    _focused_before: Widget | None = None
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - Textual declares it
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
+    HORIZONTAL_BREAKPOINTS = [(0, "-too-narrow"), (MIN_WIDTH, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-too-low"), (MIN_HEIGHT, "-flat"), (20, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("question_mark", "help", "Help"),
         bind("f1", "help", "Help"),  # where ? is text
@@ -86,16 +84,9 @@ class AdvisorScreen(Screen[None]):
         self.query_one(TitleBar).set_text(left, right)
 
     def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size.width, event.size.height
-        was_small, is_small = self.has_class("-too-small"), width < MIN_WIDTH or height < MIN_HEIGHT
-        if is_small and not was_small:
-            self._focused_before = self.focused  # what is hidden loses the focus
-        elif was_small and not is_small and self._focused_before is not None:
-            self.call_after_refresh(self.set_focus, self._focused_before)
-        self.set_class(is_small, "-too-small")
         for notice in self.query("#too-small").results(Static):
             notice.update(
-                f"The terminal is {width}x{height}.\n"
+                f"The terminal is {event.size.width}x{event.size.height}.\n"
                 f"At least {MIN_WIDTH}x{MIN_HEIGHT} is needed (80x24 is recommended).\n"
                 "A run continues meanwhile."
             )

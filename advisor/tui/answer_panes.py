@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from collections.abc import Sequence
-from typing import ClassVar
 
 import msgspec
 from rich.text import Text
@@ -58,41 +56,41 @@ class ShownAnswer:
 
 
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
-#: Most lines of code that an answer shows, and the columns that its frame takes.
-MOST_PANE_CODE_LINES, CODE_MARGIN = 5, 6
+#: Most lines of code that an answer shows, and by how much a wrapped one is indented.
+MOST_PANE_CODE_LINES, CODE_HANG = 5, 8
+#: Cells of the terminal that lie beside the lines of an answer.
+ANSWER_MARGIN = 3
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 #: Cells of the terminal from which a title has room for the task.
 TASK_WIDTH, MAX_DEVICE_CELLS = 100, 24
 
 
 def render_answer_lines(shown: ShownAnswer, width: int, lead: str = "") -> Text:
-    """Return what `p3-advisor show` prints first, after `lead`."""
+    """Return what `p3-advisor show` prints first, after `lead`, in lines of this width."""
     answer = with_keys(shown.answer)
     first, *others = short_answer_lines(answer)
-    advice = answer.recommendation
-    word = advice.decision.word if advice else None
-    code = [
-        panels.styled(line, "cyan")
-        for whole in code_lines(answer, MOST_PANE_CODE_LINES, MOST_PANE_CODE_LINES)
-        for line in textwrap.wrap(
-            panels.printable(whole),
-            width - CODE_MARGIN,
-            initial_indent="    ",
-            subsequent_indent=" " * 12,
-            break_on_hyphens=False,
-        )
-    ]
-    if advice is not None:
+    code_at = len(stop_notice(answer)) + 3
+    if answer.recommendation is not None:
         # Decision and trust stay in sight; the code follows, or what a server achieves.
-        others.insert(1 + len(stop_notice(answer)), others.pop())
-    rendered = [panels.styled(panels.printable(lead + first, 600), "bold")]
-    for line in others:
-        start = Text()
-        if word is not None and line.startswith(word):
-            start = panels.styled(word, f"bold {DECISION_COLOURS[word]}")
-        rendered.append(start + Text(panels.printable(line, 600)[len(start) :]))
-    place = len(rendered) if answer.question.serves else 3 + len(stop_notice(answer))
-    return Text("\n").join([*rendered[:place], *code, *rendered[place:]])
+        others.insert(code_at - 2, others.pop())
+    parts_of = [panels.styled("\n".join(panels.wrap(lead + first, width, 0)), "bold")]
+    parts_of += [_render_sentence(answer, line, width) for line in others]
+    code = [
+        panels.styled("\n".join(panels.wrap(f"    {line}", width, CODE_HANG)), "cyan")
+        for line in code_lines(answer, MOST_PANE_CODE_LINES, MOST_PANE_CODE_LINES)
+    ]
+    if answer.question.serves:
+        code_at = len(parts_of)
+    return Text("\n").join([*parts_of[:code_at], *code, *parts_of[code_at:]])
+
+
+def _render_sentence(answer: Answer, line: str, width: int) -> Text:
+    """Colour the word of the decision."""
+    text = Text("\n".join(panels.wrap(line, width, 0)))
+    word = answer.recommendation.decision.word if answer.recommendation else None
+    if word is not None and line.startswith(word):
+        text.stylize(f"bold {DECISION_COLOURS[word]}", 0, len(word))
+    return text
 
 
 def with_keys(answer: Answer) -> Answer:
@@ -116,7 +114,8 @@ def describe_question(question: Question, device: str, width: int) -> str:
     required = question.required.replace(",", "")
     for name, head in CRITERION_HEADS.items():
         required = required.replace(name, head)
-    facts = (panels.printable(device, MAX_DEVICE_CELLS), task, question.dtype, batch, tokens)
+    precision = "own precision" if question.dtype == "own" else question.dtype
+    facts = (panels.printable(device, MAX_DEVICE_CELLS), task, precision, batch, tokens)
     return " \N{MIDDLE DOT} ".join(filter(None, (*facts, required)))
 
 
@@ -160,9 +159,9 @@ def render_pane(answer: Answer, pane: str) -> str:
     if answer.question.workflows:
         found["unasked"] = Section("unasked", "Not asked for", _unasked_lines(answer))
     shown = [found[name] for name in PANE_SECTIONS[pane] if name in found]
-    # The title of the pane is that of its first section.
+    # The section of the pane has its title.
     blocks = [
-        markdown.bullets(section.lines) if section is shown[0] else markdown.section(section)
+        markdown.bullets(section.lines) if section.name == pane else markdown.section(section)
         for section in shown
     ]
     if pane == "why":
@@ -205,11 +204,6 @@ class AnswerPanel(VerticalScroll):
     """The lines of an answer; they scroll where the terminal is too low for all."""
 
     HELP = "The answer, as p3-advisor show prints it; up and down scroll."
-    TERMS = (
-        *("workflow", "arm", "CLEAR, LIKELY, OPEN", "certainty", "speed-up"),
-        *("interval", "baseline", "flip", "weights", "criterion", "cold build", "memory"),
-        *("break-even", "trust", "noise floor", "unfit visit", "native, quantised"),
-    )
 
     def compose(self) -> ComposeResult:
         yield Static("", id="text-answer", markup=False)
@@ -217,18 +211,9 @@ class AnswerPanel(VerticalScroll):
     def show(self, lines: Text) -> None:
         self.query_one(Static).update(lines)
 
-    def help_terms(self) -> tuple[str, ...]:
-        return self.TERMS
-
 
 class TextPane(VerticalScroll):
     HELP = "Up and down scroll. tab goes to the next pane, a number to the pane of that number."
-    TERMS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "why": ("criterion", "grade", "score", "declared", "new shapes"),
-        "trust": ("trust", "certainty", "noise floor", "interval"),
-        "next": ("budget", "trust"),
-        "unmeasured": ("outcome", "constraint", "not covered"),
-    }
 
     def __init__(self, pane: str) -> None:
         super().__init__()
@@ -236,9 +221,6 @@ class TextPane(VerticalScroll):
 
     def compose(self) -> ComposeResult:
         yield Markdown(id=f"text-{self._pane}", open_links=False)
-
-    def help_terms(self) -> tuple[str, ...]:
-        return self.TERMS[self._pane]
 
 
 class Pane(TabPane):
@@ -315,17 +297,13 @@ def ranking_table(answer: Answer) -> tuple[list[Column], dict[str, Row]]:
         for ranked in answer.ranking
     }
     columns = [_column(column, rows) for column in shown]
-    columns.insert(
-        2, Column("interval", "", INTERVAL_WIDTH, most=MOST_INTERVAL_WIDTH, terms=columns[2].terms)
-    )
+    columns.insert(2, Column("interval", "", INTERVAL_WIDTH, most=MOST_INTERVAL_WIDTH))
     return columns, rows
 
 
 def _column(column: ranking.RankingColumn, rows: dict[str, Row]) -> Column:
     if column.name == "arm":
-        return Column(
-            "arm", column.head, ARM_WIDTH, most=MOST_ARM_WIDTH, is_name=True, terms=column.terms
-        )
+        return Column("arm", column.head, ARM_WIDTH, most=MOST_ARM_WIDTH, is_name=True)
     return Column(
         column.name,
         column.head,
@@ -333,5 +311,4 @@ def _column(column: ranking.RankingColumn, rows: dict[str, Row]) -> Column:
         shown_from=column.shown_from,
         # A rank may have a mark behind it.
         is_numeric=column.name not in {"rank", *CRITERION_HEADS},
-        terms=column.terms,
     )

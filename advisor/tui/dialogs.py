@@ -26,7 +26,7 @@ from advisor.ask.catalogue_files import read_glossary
 from advisor.ask.run_options import RunOptions
 from advisor.store.runs import HistoryEntry
 from advisor.tui import panels
-from advisor.tui.widgets import KeyFooter, bind
+from advisor.tui.widgets import HELP_ACTION, KeyFooter, bind, footer_place
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -182,8 +182,7 @@ F1  ?        help (in a field F1)   ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
 arrows j k   move                   tab     next widget
 ctrl+g       the run in progress    H       Home, with the stored runs
-ctrl+z       suspend; fg returns, and a run continues meanwhile
-"""
+ctrl+z       suspend; fg returns, and a run continues meanwhile"""
 #: The option of the command line that a widget answers, where their names differ.
 OPTION_NAMES = {"device": "gpu", "absent_gpu": "gpu"}
 
@@ -199,9 +198,6 @@ class HelpDialog(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         focused, known = self._below.focused, read_glossary()
-        description = getattr(self._below, "describe_focus", str)()
-        at_focus = Text(f"{description}\n" if description else "")
-        at_focus += render_entries(terms_at(focused), known)
         widget_help = describe_widget(focused) if focused is not None else ""
         about = " ".join(getattr(self._below, "HELP_TEXT", "").split())
         first = getattr(self._below, "TERMS", ())
@@ -209,42 +205,35 @@ class HelpDialog(Dialog[None]):
         with VerticalScroll(classes="dialog"):
             if widget_help:
                 yield Static(f"{widget_help}\n", markup=False)
-            if at_focus:
-                yield Static(at_focus, id="at-focus", markup=False)
             for title, content in (
-                ("This screen", Text(f"{about}\n")),
                 ("Keys of this screen", self._keys()),
-                ("\nEverywhere", Text(GENERAL)),
+                ("This screen", Text(about)),
+                ("Everywhere", Text(GENERAL)),
                 ("Terms", render_entries((*first, *others), known)),
             ):
-                yield Static(Text.assemble((f"{title}\n", "bold"), content), markup=False)
+                yield Static(Text.assemble((f"{title}\n", "bold"), content, "\n"), markup=False)
         yield KeyFooter()
 
     def _keys(self) -> Text:
+        own = [
+            active
+            for active in self._below.active_bindings.values()
+            if type(active.node).__module__.startswith("advisor.")
+            and active.node is not self.app
+            and active.binding.action != HELP_ACTION
+            and (active.binding.show or active.tooltip)
+        ]
         lines = []
-        for active in self._below.active_bindings.values():
-            binding = active.binding
-            is_own = (
-                type(active.node).__module__.startswith("advisor.") and active.node is not self.app
-            )
-            if is_own and binding.action != "help" and (binding.show or active.tooltip):
-                key = self.app.get_key_display(binding)
-                lines.append(f"{key:<12} {active.tooltip or binding.description}")
+        for active in sorted(own, key=lambda active: footer_place(active.binding.action)):
+            label, meaning = active.binding.description, active.tooltip
+            key = self.app.get_key_display(active.binding)
+            lines.append(f"{key:<6} {label}{f': {meaning}' if meaning not in {'', label} else ''}")
         return Text("\n".join(dict.fromkeys(lines)))
 
 
 def render_entries(terms: Sequence[str], meanings: Mapping[str, str]) -> Text:
     parts = [((term, "bold"), f"  {meanings[term]}\n") for term in terms]
     return Text.assemble(*(part for pair in parts for part in pair))
-
-
-def terms_at(widget: Widget | None) -> tuple[str, ...]:
-    """Return the terms of the glossary that explain a widget, or what it contains at its cursor."""
-    nodes = widget.ancestors_with_self if widget is not None else ()
-    found: tuple[str, ...] = next(
-        (node.help_terms() for node in nodes if hasattr(node, "help_terms")), ()
-    )
-    return found
 
 
 def describe_widget(widget: Widget) -> str:

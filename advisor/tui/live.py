@@ -27,7 +27,6 @@ from advisor.tui.answer_panes import describe_question
 from advisor.tui.dialogs import yes_or_no
 from advisor.tui.panels import LogTail
 from advisor.tui.progress import (
-    STYLES,
     ProcessRow,
     current_stage,
     describe_wait,
@@ -40,6 +39,8 @@ from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
 from advisor.tui.widgets import EMPTY, FULL, bind
 
+#: Cells of the time in front of what was done.
+TIMELINE_HANG = 7
 #: Seconds without an event after which the screen shows how long ago the last one was.
 SILENCE_SECONDS = 60.0
 
@@ -67,7 +68,7 @@ speed-up, with eager PyTorch at 1x; the second process of the baseline shows the
 generated text, TTFT is the time to the first token and ITL the time between tokens, in
 milliseconds. A pause begins when the current timed section or build has ended. Cancelling keeps the
 measurements."""
-    TERMS = ("round", "duplicate", "noise floor", "interval", "cold build")
+    TERMS = ("arm", "round", "duplicate", "noise floor", "speed-up", "interval", "cold build")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "pause", "Pause", "pause after the current timed section"),
         bind("x", "cancel", "Cancel", "end the run; its measurements are kept"),
@@ -117,9 +118,9 @@ measurements."""
     def _draw_title(self, session: RunSession) -> None:
         question, run_id = session.header.question, session.run.directory.name
         state = "paused" if session.is_paused else ""
-        facts = describe_question(question, question.device, self.size.width)
-        title = Text(panels.model_name(question.model.name, 30))
-        self.set_title(title, f"{facts}  {state} {run_id[-11:]}")
+        facts = describe_question(question, session.header.device_name, self.size.width)
+        title = Text.assemble(("Live  ", "bold"), panels.model_name(question.model.name, 24))
+        self.set_title(title, f"{facts}  {state} {run_id[-4:]}")
 
     def _draw_stage(self, session: RunSession, rows: list[ProcessRow]) -> None:
         stage = current_stage(
@@ -174,7 +175,7 @@ measurements."""
                 )
                 for row in rows
             },
-            {row.arm: STYLES[row.status] for row in rows},
+            {row.arm: row.style for row in rows},
         )
 
     def _draw_leader(self, session: RunSession, active_arm: str | None) -> None:
@@ -194,7 +195,9 @@ measurements."""
         # A hidden widget has no width, so its lines wait until it is shown.
         if timeline.is_on_screen and (done := session.timeline[self._drawn_lines :]):
             self._drawn_lines = len(session.timeline)
-            timeline.write(Text("\n".join(done)), expand=True)
+            width = timeline.scrollable_content_region.width - 1
+            lines = [part for line in done for part in panels.wrap(line, width, TIMELINE_HANG)]
+            timeline.write(Text("\n".join(lines)), expand=True)
         arm = session.active_arm or REFERENCE
         process = max(len(session.state.processes.get(arm, ())) - 1, 0)
         lines = self._log.read(session.run.worker_log_path(arm, process), arm)

@@ -26,9 +26,6 @@ from advisor.tui import panels
 from advisor.tui.form import AnswerInput, Choice, Field, Step
 from advisor.tui.widgets import bind
 
-#: Terminal widths from which the list has room for descriptions; from which the help about own
-#: models is shown next to the list; and from which both fit.
-DESCRIPTION_WIDTH, HELP_WIDTH, HELP_AND_DESCRIPTION_WIDTH = 80, 100, 128
 DEMO = "demo"
 #: Answers that belong to one model: the others begin with those of the command line.
 OF_MODEL = ("batch_sizes", "input_tokens", "output_tokens", "length_mix", "workflows")
@@ -127,7 +124,6 @@ class ModelStep(Step):
     def on_mount(self) -> None:
         # The default task is replaced by the one that fits the model, a chosen task is not.
         self._is_task_chosen = self.run_options.task != "auto"
-        self._has_descriptions = False
         self._current_model = self._selected_model()
 
     def begin(self) -> None:
@@ -154,13 +150,11 @@ class ModelStep(Step):
         return "" if typed in self._shipped_models() else typed
 
     def _list_models(self, typed: str) -> None:
-        self._has_descriptions = self._has_room_for_descriptions()
         options = []
         for name, description in self._shipped_models().items():
-            shown = description if self._has_descriptions else ""
             prompt = panels.styled(f"{panels.truncate_middle(name, 38):<38}  ", "bold")
             if typed.lower() in name.lower():
-                options.append(Option(prompt + Text(shown, "dim"), id=name))
+                options.append(Option(prompt + Text(description, "dim"), id=name))
         options += [
             Option(Text(panels.printable(each, 200), "bold"), id=each) for each in own_models(typed)
         ]
@@ -168,14 +162,6 @@ class ModelStep(Step):
         option_list = self.query_one("#models", OptionList)
         option_list.set_options(options or [own_model])
         option_list.highlighted = 0
-
-    def _has_room_for_descriptions(self) -> bool:
-        width = self.app.size.width
-        return DESCRIPTION_WIDTH <= width < HELP_WIDTH or width >= HELP_AND_DESCRIPTION_WIDTH
-
-    def on_resize(self) -> None:
-        if self._has_room_for_descriptions() != self._has_descriptions:
-            self._list_models(self._filter_text())
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list_models(event.value.strip())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import re
+import textwrap
 
 from rich.text import Text
 
-from advisor.domain.text import escape_char
+from advisor.domain.text import NO_BREAK_SPACE, escape_char, keep_units
 from advisor.store.files import open_regular
 
 MAX_CHARACTERS = 4000
@@ -33,9 +34,25 @@ def truncate_middle(text: str, width: int) -> str:
 
 
 def model_name(name: str, width: int = 40) -> str:
-    """Return the name of a model in at most `width` characters, without the folders of a path."""
+    """Return the name of a model in at most `width` characters.
+
+    It loses the folders of a path, and its owner where it is too long.
+    """
     shown = printable(name)
-    return truncate_middle(shown.rpartition("/")[2] if shown.startswith("/") else shown, width)
+    if shown.startswith("/") or len(shown) > width:
+        shown = shown.rpartition("/")[2]
+    return truncate_middle(shown, width)
+
+
+def wrap(line: str, width: int, hang: int = 2) -> list[str]:
+    """Return lines of at most `width` characters with each unit on the line of its number.
+
+    Further lines are indented by `hang` more than the first one.
+    """
+    text = keep_units(printable(line))
+    indent = " " * (len(text) - len(text.lstrip()) + hang)
+    wrapped = textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    return [each.replace(NO_BREAK_SPACE, " ") for each in wrapped]
 
 
 def styled(content: str, style: str) -> Text:

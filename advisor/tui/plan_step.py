@@ -187,7 +187,7 @@ def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str,
         each.workflow: {
             "mark": " + " if each.status == INSTALLABLE else " - ",
             "arm": each.workflow,
-            "note": f"{each.status}: {each.reason}",
+            "note": each.reason,
         }
         for each in sorted(draft.plan.excluded, key=lambda each: each.status != INSTALLABLE)
     }

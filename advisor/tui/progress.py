@@ -33,6 +33,7 @@ GLYPHS: dict[RowStatus, str] = {
     "done": "\N{CHECK MARK}",
     "failed": "\N{BALLOT X}",
 }
+STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}
 PHASE_LABELS: dict[RowPhase, str] = {
     "build": "compile",
     "warmup": "warm-up",
@@ -70,6 +71,10 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def glyph(self) -> str:
         return GLYPHS[self.status]
+
+    @property
+    def style(self) -> str:
+        return "dim" if self.failure == "skipped" else STYLES[self.status]
 
     @property
     def label(self) -> str:
@@ -234,16 +239,14 @@ def remaining_seconds(state: RunState, question: Question, now: float) -> float 
     return left if left < math.inf else None
 
 
-STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}
-
 #: Significant digits of a figure.
 DIGITS = 3
-SPEED = Column("ratio", "Speed", 6, shown_from=70, is_numeric=True, terms=("speed-up", "baseline"))
+SPEED = Column("ratio", "Speed", 6, shown_from=70, is_numeric=True)
 #: Tokens per second, and milliseconds to the first token and between tokens.
 GENERATION_COLUMNS = (
-    Column("tokens", "tok/s", 6, is_numeric=True, terms=("throughput",)),
-    Column("ttft", "TTFT", 6, shown_from=80, is_numeric=True, terms=("TTFT",)),
-    Column("itl", "ITL", 6, shown_from=80, is_numeric=True, terms=("ITL",)),
+    Column("tokens", "tok/s", 6, is_numeric=True),
+    Column("ttft", "TTFT", 6, shown_from=80, is_numeric=True),
+    Column("itl", "ITL", 6, shown_from=80, is_numeric=True),
     SPEED,
     Column("time", "Busy", 6, shown_from=100, is_numeric=True),
 )
@@ -253,13 +256,13 @@ def process_columns(shape: Shape | None, *, generates_text: bool) -> tuple[Colum
     heading = f"ms @{shape}" if shape else "ms/call"
     figures: tuple[Column, ...] = GENERATION_COLUMNS
     if not generates_text:
-        call = Column("ms", heading, 7, most=len(heading), is_numeric=True, terms=("call time",))
+        call = Column("ms", heading, 7, most=len(heading), is_numeric=True)
         figures = (call, SPEED, Column("time", "Busy", 6, shown_from=80, is_numeric=True))
     return (
         Column("status", "", 1),
-        Column("arm", "Process", 16, most=44, is_name=True, terms=("worker", "arm", "duplicate")),
-        Column("phase", "Phase", 11, terms=("cold build", "round")),
-        Column("progress", "Progress", 9, most=60, terms=("interval", "speed-up", "round")),
+        Column("arm", "Process", 16, most=44, is_name=True),
+        Column("phase", "Phase", 11),
+        Column("progress", "Progress", 9, most=60),
         *figures,
     )
 

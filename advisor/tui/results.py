@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import ClassVar
 
 from rich.text import Text
@@ -19,13 +20,14 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.text import write_speedup
 from advisor.execute.execution import keeps_builds
 from advisor.report import explanation, found_recipe, recipe_text
-from advisor.report.answer_lines import cost_line
 from advisor.store.files import read_tail
 from advisor.store.runs import Run
 from advisor.tui import actions, panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer_panes import (
+    ANSWER_MARGIN,
     PANES,
+    TASK_WIDTH,
     AnswerPanel,
     ResultsPanes,
     ShownAnswer,
@@ -40,7 +42,7 @@ ANSWER, RANKING = "answer", "ranking"
 #: Actions on an arm that was measured.
 OF_AN_ARM = {"detail", "code", "verify"}
 #: Actions that go on with the run.
-OF_THE_RUN = {"measure_again", "verify", "retry", "resume", "leaders"}
+OF_THE_RUN = {"measure_again", "verify", "measure_missing", "resume", "leaders"}
 OF_ANOTHER_MACHINE = "possible for runs of this machine only; n asks a new question"
 FINISHED = "the run has finished, and its answer is clear or its builds are gone"
 #: The parts of the screen in the order of tab.
@@ -60,7 +62,11 @@ Changing a weight ranks again at once; marks on the bars show where the answer c
 restores the weights of the run. For generated text, TTFT is the time to the first token and ITL the
 time between tokens, in milliseconds, at the first batch size. The figures for a GPU that is not
 attached come from a stored run, which the first lines name and o opens."""
-    TERMS = ("interval", "CLEAR, LIKELY, OPEN", "trust", "flip", "grade", "weights", "arm")
+    TERMS = (
+        *("workflow", "arm", "CLEAR, LIKELY, OPEN", "certainty", "speed-up", "interval"),
+        *("baseline", "criterion", "grade", "score", "weights", "flip", "cold build", "memory"),
+        *("break-even", "trust", "noise floor", "declared", "new shapes", "outcome", "constraint"),
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("enter", "detail", "Evidence"),
         bind("tab", "part(1)", priority=True),
@@ -82,7 +88,7 @@ attached come from a stored run, which the first lines name and o opens."""
         bind("e", "export", "Export", "write a report to a file"),
         bind("b", "compare", "Compare", "compare with another run"),
         bind("u", "undo", "Undo", "restore the weights of the run"),
-        bind("f", "retry", "Retry failed", "measure the failed arms again, in a new run"),
+        bind("f", "measure_missing", "Missing", "measure what has no result, in a new run"),
         bind("n", "app.new_question", tooltip="a new question"),
         bind("o", "open", "Open the run", "the stored run that this answer comes from"),
     ]
@@ -124,7 +130,7 @@ attached come from a stored run, which the first lines name and o opens."""
                 is_possible, otherwise = self.is_of_absent_gpu, "this is the run itself"
             case "code" | "compare":
                 is_possible, otherwise = not self.is_of_absent_gpu, OF_ANOTHER_MACHINE
-            case "retry":
+            case "measure_missing":
                 is_possible = answer.finished and bool(arms_to_retry(answer))
                 otherwise = "every arm has a result"
             case "resume":
@@ -136,24 +142,19 @@ attached come from a stored run, which the first lines name and o opens."""
                 is_possible, otherwise = True, ""
         return "" if is_possible else otherwise
 
-    def describe_focus(self) -> str:
-        arm = self.query_one(Table).key_at_cursor()
-        if arm is None or self.focused_part != RANKING:
-            return ""
-        ranked = self.shown.ranked_arm(arm)
-        return panels.printable(
-            f"{arm}: {ranked.scored.title}. {cost_line(self.shown.answer, ranked)}."
-        )
-
     def draw(self) -> None:
         answer, advice = self.shown.answer, self.shown.answer.recommendation
         question, device = answer.question, answer.device_name
-        name = panels.model_name(question.model.name, self.size.width * 3 // 10)
-        title = Text.assemble(("Results  ", "bold"), name)
-        self.set_title(title, describe_question(question, device, self.size.width))
+        width = self.size.width
+        title = Text.assemble(
+            ("Results  ", "bold"), panels.model_name(question.model.name, width * 3 // 10)
+        )
+        date = f" \N{MIDDLE DOT} {answer.created[:10]}" if width >= TASK_WIDTH else ""
+        self.set_title(title, describe_question(question, device, width) + date)
         lead = "Not measured here. From a stored run: " if self.is_of_absent_gpu else ""
         lead = "With these weights: " if self.is_explored else lead
-        self.query_one(AnswerPanel).show(render_answer_lines(self.shown, self.size.width, lead))
+        lines = render_answer_lines(self.shown, width - ANSWER_MARGIN, lead)
+        self.query_one(AnswerPanel).show(lines)
         columns, rows = ranking_table(answer)
         unfit = answer.has_unfit_problem
         styles = {ranked.arm: "dim" for ranked in answer.ranking if ranked.scored.failures or unfit}
@@ -220,8 +221,8 @@ attached come from a stored run, which the first lines name and o opens."""
     #: An action of its own: its key is possible for other runs.
     action_leaders = action_resume
 
-    def action_retry(self) -> None:
-        actions.retry_failed(self.app, self.original)
+    def action_measure_missing(self) -> None:
+        actions.measure_missing(self.app, self.original)
 
     def action_measure_again(self) -> None:
         actions.measure_again(self.app, self.original)
@@ -246,6 +247,8 @@ attached come from a stored run, which the first lines name and o opens."""
 
 TABS = ("Explanation", "Code", "Log")
 MAX_LOG_BYTES = 200_000
+#: Cells of the terminal that lie beside the lines of a tab.
+DETAIL_MARGIN = 4
 
 
 class DetailScreen(AdvisorScreen):
@@ -295,8 +298,9 @@ recipe prints it. Log: the output of the stack."""
         self.set_title(title + Text(f"   {speed}"))
         explained = explanation.explain_arm(answer, ranked, CRITERIA, known)
         for name, lines in zip(TABS, (explained, self._code(), self._log()), strict=True):
-            shown = "\n".join(panels.printable(line, 400) for line in lines)
-            self.query_one(f"#text-{name.lower()}", Static).update(Text(shown))
+            wrapped = [panels.wrap(line, self.size.width - DETAIL_MARGIN) or [""] for line in lines]
+            shown = Text("\n".join(itertools.chain(*wrapped)))
+            self.query_one(f"#text-{name.lower()}", Static).update(shown)
 
     def _code(self) -> list[str]:
         answer = self._shown.answer

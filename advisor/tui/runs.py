@@ -21,10 +21,10 @@ STOPPED_MARK = " (stopped)"
 COLUMNS = (
     Column("mark", "", 1),
     Column("model", "Model", 12, most=40, is_name=True),
-    Column("answer", "Answer", 27, most=50, is_name=True, terms=("workflow", "arm")),
+    Column("answer", "Answer", 27, most=50, is_name=True),
     Column("device", "Device", 11, most=30, is_name=True),
-    Column("speed", "Speed", 6, shown_from=72, is_numeric=True, terms=("speed-up", "baseline")),
-    Column("trust", "Trust", 5, shown_from=72, terms=("trust",)),
+    Column("speed", "Speed", 6, shown_from=72, is_numeric=True),
+    Column("trust", "Trust", 5, shown_from=72),
     Column("age", "Age", 10, shown_from=72),
     Column("state", "State", 8, shown_from=120),
     Column("id", "Run", 20, shown_from=110, is_name=True),

@@ -81,7 +81,8 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         run_options = self.app.run_options
         device = "CPU" if run_options.gpu == "cpu" else f"GPU {run_options.gpu}".strip()
         precision = "" if run_options.dtype == "auto" else f" {run_options.dtype}"
-        priorities = "own weights" if run_options.priority else run_options.preset
+        default = self.app.catalogue.presets.default_preset
+        priorities = "own weights" if run_options.priority else run_options.preset or default
         values = (run_options.model, device + precision, priorities)
         return panels.printable(values[index]) or STEP_NAMES[index]
 

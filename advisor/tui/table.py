@@ -107,8 +107,6 @@ class Column:
     is_numeric: bool = False
     #: Whether a content that is too long loses its middle, because names differ in their ends.
     is_name: bool = False
-    #: Terms of the glossary that explain the heading.
-    terms: tuple[str, ...] = ()
 
     def cell(self, content: str, style: str = "") -> Text:
         cut = panels.truncate_middle if self.is_name else panels.truncate
@@ -213,9 +211,6 @@ class Table(DataTable[Text]):
     def move_cursor_to(self, key: str | None) -> None:
         if key is not None and key in self._cells:
             self.move_cursor(row=self.get_row_index(RowKey(key)), animate=False)
-
-    def help_terms(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(term for column in self._shown for term in column.terms))
 
 
 class SelectableTable(Table):

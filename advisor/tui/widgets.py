@@ -76,9 +76,6 @@ the recommendation changes."""
                 text.append(cell, colour if cell == FULL else f"{colour} dim")
         return text
 
-    def help_terms(self) -> tuple[str, ...]:
-        return (self.pillar.capitalize(), "weights", "flip")
-
     def _bar_width(self) -> int:
         return max(self.size.width - BAR_START - 1, 4)
 
@@ -180,7 +177,7 @@ class KeyFooter(Footer):
     def compose(self) -> ComposeResult:
         self._composed_bindings = self._bindings_to_show() if self._bindings_ready else []
         hints = [hint for hint in super().compose() if isinstance(hint, FooterKey)]
-        hints.sort(key=_place)
+        hints.sort(key=lambda hint: footer_place(hint.action))
         hide_excess_hints(hints, self.app.size.width)
         yield from hints
 
@@ -197,10 +194,11 @@ class KeyFooter(Footer):
         hide_excess_hints(list(self.query(FooterKey)), self.app.size.width)
 
 
-def _place(hint: FooterKey) -> int:
-    if hint.action in EXIT_ACTIONS:
-        return 1 + EXIT_ACTIONS.index(hint.action)
-    return -1 if hint.action == HELP_ACTION else 0
+def footer_place(action: str) -> int:
+    """Return what sorts keys: the help first, and the exits last."""
+    if action in EXIT_ACTIONS:
+        return 1 + EXIT_ACTIONS.index(action)
+    return -1 if action == HELP_ACTION else 0
 
 
 def hide_excess_hints(hints: Sequence[FooterKey], width: int) -> None:
@@ -211,7 +209,7 @@ def hide_excess_hints(hints: Sequence[FooterKey], width: int) -> None:
     cells = [cell_len(f"{hint.key_display} {hint.description} ") for hint in hints]
     room = width + 1 - sum(cells)
     for index, hint in reversed(list(enumerate(hints))):
-        hint.display = room >= 0 or _place(hint) != 0
+        hint.display = room >= 0 or footer_place(hint.action) != 0
         if not hint.display:
             room += cells[index]
     label = HELP if all(hint.display for hint in hints) else MORE

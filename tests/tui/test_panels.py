@@ -11,8 +11,7 @@ import uuid
 import builders
 import built_answers
 import pytest
-from kept.runs import EVIDENCE
-from onscreen import ScreenPilot, running_app, showing
+from onscreen import running_app, showing
 from recorded_runs import make_run
 from textual.widgets import Input, Static
 from textual.widgets._footer import FooterKey
@@ -20,31 +19,21 @@ from textual.widgets._footer import FooterKey
 from advisor.ask.catalogue_files import read_glossary
 from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions, RunOptions
-from advisor.domain.constraints import PILLARS
 from advisor.domain.errors import OptionValueError, UserError
-from advisor.report.answer_files import read_answer
-from advisor.report.ranking import ranking_columns
 from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import appearance, launch, panels
-from advisor.tui.answer_panes import (
-    DECISION_COLOURS,
-    AnswerPanel,
-    ShownAnswer,
-    TextPane,
-    render_answer_lines,
-)
+from advisor.tui.answer_panes import ShownAnswer, render_answer_lines
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
 from advisor.tui.form import AnswerInput, Choice
+from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks
 from advisor.tui.live import LiveScreen
 from advisor.tui.panels import LogTail, clean_line
-from advisor.tui.progress import process_columns
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
-from advisor.tui.table import SelectableTable
 from advisor.tui.widgets import HELP, MORE, WeightBar, hide_excess_hints
 
 HOSTILE = [
@@ -127,8 +116,9 @@ def test_durations_and_long_names_are_shortened() -> None:
     assert clocks == ["00:00", "01:01", "1:01:01"]
     cut = panels.truncate_middle("torch-compile-inductor/max-autotune", 21)
     assert cut == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
-    names = [panels.model_name(each, 20) for each in ("/a/long/way/to/a/net.py:build", "owner/net")]
-    assert names == ["net.py:build", "owner/net"]
+    long = ("/a/long/way/to/a/net.py:build", "owner/net", "an-owner/a-net-of-20-letters")
+    names = [panels.model_name(each, 20) for each in long]
+    assert names == ["net.py:build", "owner/net", "a-net-of-20-letters"]
 
 
 def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
@@ -147,13 +137,21 @@ def test_decision_and_trust_stand_above_the_code_of_which_no_line_is_cut() -> No
     made = built_answers.with_measurement(built_answers.answer(), "compiled", integration=code)
     for width in (80, 120):
         shown = render_answer_lines(ShownAnswer(made, builders.shipped_catalogue()), width)
-        _, decision, cost, *lines = shown.plain.split("\n")
-        assert "Trust " in cost
-        assert decision.split()[0].rstrip(".:") in DECISION_COLOURS
+        lines = shown.plain.split("\n")
+        decision, trust = (
+            next(place for place, line in enumerate(lines) if word in line)
+            for word in ("LIKELY", "Trust ")
+        )
         first = next(place for place, line in enumerate(lines) if "line_0" in line)
         last = next(place for place, line in enumerate(lines) if "5 more" in line)
+        assert 0 < decision < trust < first
         assert "".join(lines[first:last]).count("x") == 4 * 50
-        assert max(map(len, lines[first:last])) <= width - 4, "no line wraps"
+        assert max(map(len, lines)) <= width
+
+
+def test_a_unit_stays_on_the_line_of_its_number_and_further_lines_hang() -> None:
+    lines = panels.wrap("  they may differ by 16.7 % here", 24)
+    assert lines == ["  they may differ by", "    16.7 % here"]
 
 
 HINTS = [
@@ -267,11 +265,6 @@ def test_an_exception_in_a_thread_ends_the_app_and_leaves_a_crash_report(
     assert "ZeroDivisionError" in report.read_text()
 
 
-#: It has the columns of generated text.
-GENERATED = EVIDENCE / "h200-generate-tinyllama-bfloat16.json"
-GLOSSARY = read_glossary()
-
-
 async def test_a_focused_field_stands_out_and_has_help(tui_context: Context) -> None:
     app = AdvisorApp(LaunchOptions(run_options=RunOptions(gpu="cpu")), tui_context)
     async with running_app(app, (100, 30)) as pilot:
@@ -299,49 +292,25 @@ async def test_a_focused_field_stands_out_and_has_help(tui_context: Context) -> 
         assert field.value == "?"
 
 
-async def open_help(pilot: ScreenPilot) -> str:
-    """Open the help and return what it says about the focus; close it again."""
-    below = pilot.app.screen
-    dialog = await pilot.reach(HelpDialog, "question_mark")
-    shown = "\n".join(str(found.render()) for found in dialog.query("#at-focus").results(Static))
-    await pilot.press("escape")
-    await pilot.wait_for_screen(type(below))
-    return shown
-
-
 @pytest.mark.slow
-async def test_question_mark_explains_what_has_the_focus(sample_app: AdvisorApp) -> None:
+async def test_question_mark_explains_what_has_the_focus_then_the_keys_with_the_exits_last(
+    sample_app: AdvisorApp,
+) -> None:
     async with showing(ResultsScreen, sample_app, (100, 40)) as (pilot, screen):
-        table = screen.query_one(SelectableTable)
-        shown = await open_help(pilot)
-        assert shown.startswith(f"{table.key_at_cursor()}: ")
-        explained = table.help_terms()
-        assert {"Productivity", "grade", "score", "weights"} <= set(explained)
-        assert all(f"{term}  {GLOSSARY[term]}" in shown for term in explained)
-
-        await pilot.press("up")  # from the first row of the ranking
-        assert screen.focused_part == "answer"
-        shown = await open_help(pilot)
-        assert all(f"{term}  {GLOSSARY[term]}" in shown for term in AnswerPanel.TERMS)
-
-        for key, term in (("1", "declared"), ("2", "Performance"), ("3", "trust")):
-            await pilot.press(key)
-            assert f"{term}  {GLOSSARY[term]}" in await open_help(pilot)
-        await pilot.reach(HelpDialog, "2", "question_mark")
+        await pilot.press("2")
         assert isinstance(screen.focused, WeightBar)
-        assert describe_widget(screen.focused)[:60] in pilot.text()
+        dialog = await pilot.reach(HelpDialog, "question_mark")
+        about, keys, *_ = (str(found.render()) for found in dialog.query(Static).results(Static))
+        assert about.strip() == describe_widget(screen.focused)
+        _, *lines = keys.strip().split("\n")
+        assert [line.split()[0] for line in lines[-2:]] == ["esc", "q"]
+        assert lines[0].startswith("\N{LEFT RIGHT ARROW}")
+        assert any("Export: write a report" in line for line in lines)
 
 
-def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
-    explained = {*AnswerPanel.TERMS}
-    explained |= {term for terms in TextPane.TERMS.values() for term in terms}
-    columns = ranking_columns(read_answer(str(GENERATED)), has_latency=True)
-    explained |= {term for column in columns for term in column.terms}
-    explained |= {term for pillar in PILLARS for term in WeightBar(pillar).help_terms()}
-    for generates_text in (False, True):
-        live = process_columns(None, generates_text=generates_text)
-        explained |= {term for column in live for term in column.terms}
-    assert explained <= GLOSSARY.keys()
+def test_every_term_that_a_screen_explains_first_is_in_the_glossary() -> None:
+    screens = (HomeScreen, LiveScreen, ResultsScreen)
+    assert {term for each in screens for term in each.TERMS} <= read_glossary().keys()
 
 
 async def test_a_chosen_theme_is_used_at_the_next_start(

@@ -195,7 +195,7 @@ async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
 
 @pytest.mark.parametrize(
     ("width", "name"),
-    [(80, "TinyLlama/Ti…B-Chat-v1.0"), (120, "TinyLlama/TinyLlama-1.1B-Chat-v1.0")],
+    [(80, "TinyLlama-1.1B-Chat-v1.0"), (120, "TinyLlama/TinyLlama-1.1B-Chat-v1.0")],
 )
 async def test_the_title_cuts_a_long_name_once_and_only_where_there_is_no_room(
     shipped: Context, width: int, name: str
@@ -216,6 +216,8 @@ def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     shown = describe_question(asked, document.device_name, width)
     assert shown.endswith("batch 1,4,16,64 \N{MIDDLE DOT} Perf>=B memory<=2GiB")
     assert ("generate text" in shown) == (width >= 100)
+    own = builders.replace(document.question, dtype="own")
+    assert "own precision" in describe_question(own, document.device_name, width)
 
 
 async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
@@ -356,3 +358,10 @@ async def test_a_low_terminal_shows_the_code_until_a_pane_is_read(shipped: Conte
         text = await pilot.settle()
         assert call not in text
         assert grade in text
+
+
+async def test_a_long_answer_leaves_room_for_the_tabs_at_every_size(shipped: Context) -> None:
+    app = AdvisorApp(LaunchOptions(open=str(EVIDENCE / "cpu-demo-default.json")), shipped)
+    async with showing(ResultsScreen, app) as (pilot, _):
+        for size in ((80, 24), SMALLEST, (80, 20), (100, 30)):
+            assert "5 Not measured" in await pilot.check_at(size)

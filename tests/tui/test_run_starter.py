@@ -218,7 +218,7 @@ async def test_the_plan_offers_to_create_an_environment_and_a_failure_is_explain
         AdvisorApp(LaunchOptions(run_options=run_options), context), (100, 30)
     ) as pilot:
         await pilot.go_to_step(3)
-        await pilot.wait_for_text("not-installed")
+        await pilot.wait_for_text("has not been created")
         assert "create_env" not in pilot.key_hints()
         while "openvino==" not in pilot.text():
             await pilot.press("down")
