@@ -324,10 +324,10 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def command_of(run_options: RunOptions) -> str:
     """Return the command that asks the same question and prints the JSON document."""
-    words = ["p3-advisor", "--json"]
+    words = ["p3-advisor", "recommend", run_options.model, "--json"]
     for field in msgspec.structs.fields(RunOptions):
         value = getattr(run_options, field.name)
-        if value != field.default:
+        if field.name != "model" and value != field.default:
             words += [
                 f"--{field.encode_name.replace('_', '-')}",
                 *([] if value is True else [str(value)]),

@@ -31,11 +31,11 @@ app = typer.Typer(rich_markup_mode=None)
 class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     title: str
-    status: str
-    reason: str | None
-    fix: str | None
+    status: str = "applies"
+    reason: str | None = None
+    fix: str | None = None
     #: The interpreter of its workers; null when the workflow does not apply.
-    python: str | None
+    python: str | None = None
     verified: tuple[str, ...]
 
 
@@ -98,19 +98,13 @@ def list_workflows(run_options: RunOptions, context: Context) -> list[WorkflowRo
     rows = []
     # A stack may have another distribution, and so another environment, on this device.
     for workflow in catalogue.for_question(resolved).workflows:
-        obstacle = find_obstacle(workflow, resolved, machine)
-        own = "" if obstacle else environment_interpreter(workflow, machine)
-        rows.append(
-            WorkflowRow(
-                id=workflow.id,
-                title=workflow.title,
-                status=obstacle.status if obstacle else "applies",
-                reason=obstacle.reason if obstacle else None,
-                fix=obstacle.fix if obstacle else None,
-                python=None if obstacle else own or machine.software.executable,
-                verified=workflow.verified,
-            )
-        )
+        row = WorkflowRow(id=workflow.id, title=workflow.title, verified=workflow.verified)
+        if obstacle := find_obstacle(workflow, resolved, machine):
+            why = {"status": obstacle.status, "reason": obstacle.reason, "fix": obstacle.fix}
+            rows.append(msgspec.structs.replace(row, **why))
+        else:
+            python = environment_interpreter(workflow, machine) or machine.software.executable
+            rows.append(msgspec.structs.replace(row, python=python))
     return rows
 
 

@@ -58,7 +58,7 @@ def measurement_of(
     """`speedup` is that of an arm that was not in a race, such as a server."""
     dtype, weights = question.dtype, question.shape_weights
     processes = [process for process in state.processes[planned.id] if process.ready]
-    main = state.raced_process(planned.id)
+    main = state.last_ready_process(planned.id, repeat=0)
     assert main is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
     imported = main.imported
     if speedup is None:

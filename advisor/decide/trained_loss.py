@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 
 
 def add_losses(results: Results, state: RunState, question: Question, rule: LossRule) -> Results:
-    baseline = state.raced_process(results.baseline)
+    baseline = state.last_ready_process(results.baseline, repeat=0)
     return msgspec.structs.replace(
         results,
         measurements=tuple(
             msgspec.structs.replace(
                 each,
                 trained_loss=summarise_loss(
-                    state.raced_process(each.arm) or ProcessState(), baseline, question, rule
+                    state.last_ready_process(each.arm, repeat=0) or ProcessState(),
+                    baseline,
+                    question,
+                    rule,
                 ),
             )
             for each in results.measurements

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.plan import REFERENCE, Plan
+from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     ArmsAdded,
     ArmsPlanned,
@@ -63,8 +63,10 @@ def fold_run(events: Sequence[LoggedEvent]) -> RunState:
 def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
     run_event = event.run_event
     match run_event:
-        case ArmsPlanned() | ArmsAdded():
-            return {"plan": _plan_after(state.plan, run_event)}
+        case ArmsPlanned(plan=plan):
+            return {"plan": plan}
+        case ArmsAdded(added=added):
+            return {"plan": msgspec.structs.replace(state.plan, arms=(*state.plan.arms, *added))}
         case WorkerSpawned(arm=arm, repeat=repeat):
             processes = (*state.processes.get(arm, ()), ProcessState(repeat=repeat))
             return {"processes": {**state.processes, arm: processes}}
@@ -126,14 +128,6 @@ def _processes_after(state: RunState, event: LoggedEvent) -> tuple[ProcessState,
         process = msgspec.structs.replace(process, residents_at_oom=residents)
     processes[run_event.process] = process
     return tuple(processes)
-
-
-def _plan_after(plan: Plan, run_event: ArmsPlanned | ArmsAdded) -> Plan:
-    if isinstance(run_event, ArmsPlanned):
-        return run_event.plan
-    if not plan.arms:
-        raise ValueError("arms are added to a run without a plan")
-    return msgspec.structs.replace(plan, arms=(*plan.arms, *run_event.added))
 
 
 def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:

@@ -211,13 +211,10 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         found = [each for each in self.processes.get(arm, ()) if repeat in {None, each.repeat}]
         return found[-1] if found else ProcessState()
 
-    def last_ready_process(self, arm: str) -> ProcessState | None:
-        return next((each for each in reversed(self.processes.get(arm, ())) if each.ready), None)
-
-    def raced_process(self, arm: str) -> ProcessState | None:
-        """Return the last process of the arm's race that became ready; None without one."""
-        raced = [each for each in self.processes.get(arm, ()) if each.ready and each.repeat == 0]
-        return raced[-1] if raced else None
+    def last_ready_process(self, arm: str, repeat: int | None = None) -> ProcessState | None:
+        """Return the last one that became ready, of all or of one repetition; None without one."""
+        found = [each for each in self.processes.get(arm, ()) if repeat in {None, each.repeat}]
+        return next((each for each in reversed(found) if each.ready), None)
 
     def is_valid(self, arm: str) -> bool:
         """Return whether the arm was ready and no outcome invalidates its times.

@@ -153,7 +153,7 @@ class Store:
         return self._readable(lambda entry: entry.finished and model in {"", entry.model})
 
     def _readable(self, is_wanted: Callable[[HistoryEntry], bool]) -> Iterator[tuple[Run, Header]]:
-        for entry in self.history():
+        for entry in [] if self.is_empty() else self.history():
             if is_wanted(entry):
                 run = Run(self.run_directory(entry.run_id))
                 with contextlib.suppress(RunFileError):

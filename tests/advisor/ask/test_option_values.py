@@ -251,7 +251,7 @@ def test_priority_and_preset_together_are_an_error() -> None:
 
 
 def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
-    assert command_of(RunOptions()) == "p3-advisor --json"
+    assert command_of(RunOptions()) == "p3-advisor recommend demo --json"
     asked = RunOptions(
         gpu="RTX 4090",
         batch_sizes="1,64",
@@ -261,8 +261,8 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
         offline=True,
     )
     assert command_of(asked) == (
-        "p3-advisor --json --offline --batch-sizes 1,64 --input-tokens 64 --gpu 'RTX 4090'"
-        " --price-per-hour 2.5 --require 'portability>=2'"
+        "p3-advisor recommend demo --json --offline --batch-sizes 1,64 --input-tokens 64"
+        " --gpu 'RTX 4090' --price-per-hour 2.5 --require 'portability>=2'"
     )
 
 
