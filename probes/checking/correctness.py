@@ -48,7 +48,7 @@ def check_outputs(
                 rmse=worst.deviation.rmse,
                 rmse_eager=worst.expected.eager.rmse,
                 allowed=worst.allowed,
-                compared_elements=sum(each.expected.compared_elements for each in checks),
+                compared_elements=sum(check.expected.compared_elements for check in checks),
             )
         accuracy = dataclasses.replace(
             summarise(reference, checks, fault),
@@ -66,15 +66,15 @@ def check_outputs(
         outputs = whole.keep_compared(every)
         samples.append(
             [
-                each.align(array)
-                for each, array in zip(reference.outputs[number], outputs, strict=True)
+                expected.align(array)
+                for expected, array in zip(reference.outputs[number], outputs, strict=True)
             ]
         )
         checks += [
             check_output(reference, (number, index), array, rules)
             for index, array in enumerate(outputs)
         ]
-        if not all(each.deviation.is_finite for each in checks):
+        if not all(check.deviation.is_finite for check in checks):
             checks = []
             return record("incorrect", "not-finite"), NOT_FINITE
     checks = pool_integers(reference, checks, rules) if checks else []

@@ -97,8 +97,8 @@ def changed_settings(before: dict[str, Any]) -> dict[str, Any]:
     now = read_settings()
     return {
         name: now.get(name)
-        for name in (now | before)
-        if now.get(name) not in {before.get(name), UNREADABLE}
+        for name in now | before
+        if UNREADABLE not in {now.get(name), before.get(name)} and now.get(name) != before.get(name)
     }
 
 
