@@ -59,10 +59,10 @@ def load(file: pathlib.Path, kind: type[Kind], *classes: type) -> Kind:
     """Read what `save` wrote, of the class `kind`; `classes` are further dataclasses in it."""
     known = {each.__name__: each for each in (kind, *classes)}
 
-    def restore(each: Any) -> Any:
-        if not isinstance(each, dict):
-            return each
-        ((kind, held),) = each.items()
+    def restore(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        ((kind, held),) = value.items()
         if kind == "array":
             return archive[held]
         if kind == "dict":

@@ -131,7 +131,7 @@ def time_visit(
                 timer.call(next(inputs))
             timer.synchronise()
             streamed_seconds = (clock() - start) * NANOSECONDS / count
-    fast = [number for number, each in enumerate(slowdowns) if each <= FAST_SLOWDOWN]
+    fast = [number for number, slowdown in enumerate(slowdowns) if slowdown <= FAST_SLOWDOWN]
     if len(fast) >= min(MIN_CALLS, size.calls):
         durations = [durations[number] for number in fast]
         slowdowns = [slowdowns[number] for number in fast]
@@ -207,7 +207,7 @@ def warm_up(timer: Timer, min_seconds: float, shape: Shape) -> WarmedUp:
             continue
         typical = statistics.median(seconds[len(seconds) // 2 :])
         limit = MAX_WARMUP_OF_LONG_CALLS if typical > LONG_CALL_SECONDS else MAX_WARMUP
-        weighted = sum(min(each, MAX_CALL_WEIGHT * typical) for each in seconds)
+        weighted = sum(min(duration, MAX_CALL_WEIGHT * typical) for duration in seconds)
         if weighted < min_seconds:
             next_check = now + min_seconds - weighted
             continue

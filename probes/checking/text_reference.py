@@ -179,9 +179,9 @@ def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:
     count = len(metrics)
     # All input sets have as many positions, so the mean of their means is that of all.
     return FidelityMetrics(
-        kl_mean=sum(each.kl_mean for each in metrics) / count,
-        top1=sum(each.top1 for each in metrics) / count,
-        top1_or_tie=sum(each.top1_or_tie for each in metrics) / count,
-        largest=max(each.largest for each in metrics),
-        positions=sum(each.positions for each in metrics),
+        kl_mean=sum(one.kl_mean for one in metrics) / count,
+        top1=sum(one.top1 for one in metrics) / count,
+        top1_or_tie=sum(one.top1_or_tie for one in metrics) / count,
+        largest=max(one.largest for one in metrics),
+        positions=sum(one.positions for one in metrics),
     )

@@ -85,17 +85,17 @@ class MarkedSnippet:
             raise ValueError("the snippet does not mark the lines of each call")
         # The numbers of lines stay those of the file. An engine's lines are in a block.
         lines_above = "\n" * source[: mark.end()].count("\n")
-        each = lines_above + textwrap.dedent(source[mark.end() :])
+        call = lines_above + textwrap.dedent(source[mark.end() :])
         main = types.ModuleType("__main__")
         main.__file__ = str(file)
         # Processes that an engine starts import this file again.
         sys.modules["__main__"] = main
         self.names = vars(main)
-        self._each = compile(each, file, "exec")
+        self._call = compile(call, file, "exec")
         exec(compile(source[: mark.start()], file, "exec"), self.names)  # noqa: S102 - code that this machine has composed and the user asked to run
 
     def call(self) -> None:
-        exec(self._each, self.names)  # noqa: S102 - as above
+        exec(self._call, self.names)  # noqa: S102 - as above
 
     @property
     def makes_text(self) -> bool:
@@ -122,8 +122,8 @@ class MarkedSnippet:
         import torch  # noqa: PLC0415 - the snippet has imported it
 
         inputs = [self.names["prompts"]] if self.makes_text else self.names["inputs"]
-        arrays = [torch.tensor(each) for each in self.arrays()]
-        torch.save(([each.cpu() for each in inputs], arrays), file)
+        arrays = [torch.tensor(value) for value in self.arrays()]
+        torch.save(([value.cpu() for value in inputs], arrays), file)
 
     def take_inputs(self, file: pathlib.Path) -> list[Any]:
         """Replace the inputs by those of a saved call; return its result as numpy arrays."""
@@ -135,7 +135,7 @@ class MarkedSnippet:
         else:
             pairs = zip(inputs, self.names["inputs"], strict=True)
             self.names["inputs"] = tuple(value.to(own) for value, own in pairs)
-        return [each.numpy() for each in result]
+        return [tensor.numpy() for tensor in result]
 
     def synchronise(self) -> None:
         """Wait for work on the GPU; engines that run in other processes have waited."""
@@ -158,7 +158,7 @@ def collect(value: Any) -> list[Any]:
         return [as_collected(np.asarray(value.numpy() if hasattr(value, "numpy") else value))]
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         return []
-    return [array for each in value for array in collect(each)]
+    return [array for part in value for array in collect(part)]
 
 
 def compare(
@@ -169,7 +169,7 @@ def compare(
     if snippet.makes_text:
         return compare_texts(snippet, other[0], allowed), None
     expected = snippet.arrays()
-    shapes, wanted = ([each.shape for each in arrays] for arrays in (other, expected))
+    shapes, wanted = ([array.shape for array in arrays] for arrays in (other, expected))
     if shapes != wanted:
         return f"it returns shapes {shapes} instead of {wanted}", None
     rules = rules_for(request.accuracy, precision_of(snippet.result, request.dtype))

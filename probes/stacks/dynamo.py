@@ -54,7 +54,7 @@ def graph_breaks() -> dict[str, int]:
 def with_cause(proof: str) -> str:
     """Return the proof that nothing ran compiled with the first break, or what Dynamo met."""
     if counters["stats"]["calls_captured"]:
-        failed = [each.recompile_reason for each in get_compilation_metrics() if each.fail_type]
+        failed = [one.recompile_reason for one in get_compilation_metrics() if one.fail_type]
         if failed and (guard := GUARD.search(failed[-1] or "")):
             return f"{proof}; Dynamo compiles again, up to its limit, once {guard[1]} is false"
         first = next(iter(graph_breaks()), "")
@@ -78,9 +78,9 @@ def _why_nothing_was_captured() -> str:
     stack = graph_break_reasons[0].user_stack if graph_break_reasons else ()
     own = [frame for frame in stack if "site-packages" not in frame.filename]
     places = [(frame.filename, frame.lineno) for frame in own[-1:]] or [
-        (each.fail_user_frame_filename, each.fail_user_frame_lineno)
-        for each in get_compilation_metrics()[:1]
-        if each.fail_user_frame_filename
+        (first.fail_user_frame_filename, first.fail_user_frame_lineno)
+        for first in get_compilation_metrics()[:1]
+        if first.fail_user_frame_filename
     ]
     place = "".join(f" at {pathlib.Path(file).name}:{line}" for file, line in places)
     met = f" ({context[1]})" if context else ""
@@ -157,7 +157,7 @@ def with_compiled_blocks(
 ) -> dict[str, StartLines]:
     """Return the way that compiles repeated blocks alone, if the module has a list of them."""
     lists = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList)]
-    if not any(len(each) > len({type(block) for block in each}) for each in lists):
+    if not any(len(repeated) > len({type(block) for block in repeated}) for repeated in lists):
         return {}
     blocks = COMPILE_BLOCKS.format(arguments=arguments.removeprefix(", "))
     return {"regional": StartLines(start=settings + blocks + calls)}

@@ -234,7 +234,7 @@ def explain_missing(message: str, file: pathlib.Path) -> tuple[str, str | None]:
     reason = f"ONNX Runtime has no kernel for the operator {missing['operator']}"
     if not types:
         return f"{reason} of node {missing['node']}", None
-    listed = " and ".join(each.lower() for each in types)
+    listed = " and ".join(name.lower() for name in types)
     fix = (
         f"compute this part of the model in float32: change its layers, or use --dtype float32 if"
         f" the code of the model does not convert to {listed}"
@@ -244,11 +244,11 @@ def explain_missing(message: str, file: pathlib.Path) -> tuple[str, str | None]:
 
 def _types_of(file: pathlib.Path, name: str) -> set[str]:
     graph = onnx.load(file, load_external_data=False).graph
-    node = next((each for each in graph.node if each.name == name), None)
+    node = next((node for node in graph.node if node.name == name), None)
     if node is None:
         return set()
     values = (*graph.value_info, *graph.input, *graph.output)
-    types = {each.name: each.type.tensor_type.elem_type for each in values}
-    types |= {each.name: each.data_type for each in graph.initializer}
-    used = (types.get(each) for each in (*node.input, *node.output))
-    return {onnx.TensorProto.DataType.Name(each) for each in used if each}
+    types = {value.name: value.type.tensor_type.elem_type for value in values}
+    types |= {value.name: value.data_type for value in graph.initializer}
+    used = (types.get(value) for value in (*node.input, *node.output))
+    return {onnx.TensorProto.DataType.Name(number) for number in used if number}

@@ -63,8 +63,8 @@ def flatten(
 
 
 def are_different_tensors(values: Sequence[Any]) -> bool:
-    is_once = len(values) == len({id(each) for each in values})
-    return is_once and all(isinstance(each, torch.Tensor) for each in values)
+    is_once = len(values) == len({id(value) for value in values})
+    return is_once and all(isinstance(value, torch.Tensor) for value in values)
 
 
 def detach(value: Any) -> Any:
@@ -81,9 +81,9 @@ def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
         tensors[number:] = tensors[number:] or [value]
         return Slot(number)
     if isinstance(value, Mapping):
-        return {name: _take_out(each, tensors) for name, each in value.items()}
+        return {name: _take_out(part, tensors) for name, part in value.items()}
     if type(value) in (tuple, list):
-        return type(value)(_take_out(each, tensors) for each in value)
+        return type(value)(_take_out(part, tensors) for part in value)
     if names := _field_names(value):
         fields = {name: _take_out(getattr(value, name), tensors) for name in names}
         return ConstructedValue(type(value), fields)
@@ -105,9 +105,9 @@ def fill(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
     if isinstance(value, ConstructedValue):
         return value.constructor(**fill(value.fields, tensors))
     if isinstance(value, dict):
-        return {name: fill(each, tensors) for name, each in value.items()}
+        return {name: fill(part, tensors) for name, part in value.items()}
     if type(value) in (tuple, list):
-        return type(value)([fill(each, tensors) for each in value])
+        return type(value)([fill(part, tensors) for part in value])
     return value
 
 
@@ -196,9 +196,9 @@ def alternatives(arguments: Sequence[Argument]) -> Iterator[tuple[Argument, ...]
     yield tuple(arguments)
     for with_floats in (False, True):
         yield tuple(
-            dataclasses.replace(each, fixed=True)
-            if isinstance(each, ExampleLike)
-            and (with_floats or not (each.dtype.is_floating_point or each.dtype.is_complex))
-            else each
-            for each in arguments
+            dataclasses.replace(argument, fixed=True)
+            if isinstance(argument, ExampleLike)
+            and (with_floats or not (argument.dtype.is_floating_point or argument.dtype.is_complex))
+            else argument
+            for argument in arguments
         )

@@ -100,11 +100,12 @@ class CausalLm(checkpoint.EngineSubject):
         tied = head is None or head.weight is table
         weights = self.parameter_bytes - (0 if tied else table.nbytes) - idle_bytes(self.model)
         prompt, new = self.request.input_tokens, self.request.output_tokens
-        each = self.info.cache_bytes_per_token
-        if each is None:
+        per_token = self.info.cache_bytes_per_token
+        if per_token is None:
             return weights * new, None, None
-        steps = [weights + batch_size * length * each for length in range(prompt + 1, prompt + new)]
-        cache = batch_size * (prompt + new) * each
+        lengths = range(prompt + 1, prompt + new)
+        steps = [weights + batch_size * length * per_token for length in lengths]
+        cache = batch_size * (prompt + new) * per_token
         return weights + sum(steps), sum(steps) // len(steps) if steps else None, cache
 
 
@@ -115,7 +116,7 @@ def idle_bytes(model: Any) -> int:
     count, used = next(filter(None, counts), None), getattr(text, "num_experts_per_tok", None)
     if not count or not used:
         return 0
-    experts = sum(each.nbytes for name, each in model.named_parameters() if EXPERTS in name)
+    experts = sum(weight.nbytes for name, weight in model.named_parameters() if EXPERTS in name)
     return int(experts * (count - used) // count)
 
 

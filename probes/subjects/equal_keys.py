@@ -51,9 +51,9 @@ class UsedPlaces:
         self._places[id(places)] = weakref.ref(places)
 
     def look_at(self, arguments: Any) -> None:
-        for each in tree_leaves(arguments):
-            place = self._places.get(id(each))
-            self.are_taken |= place is not None and place() is each
+        for argument in tree_leaves(arguments):
+            place = self._places.get(id(argument))
+            self.are_taken |= place is not None and place() is argument
 
     @property
     def may_reach_outputs(self) -> bool:
@@ -143,7 +143,7 @@ class OtherOrder(TorchDispatchMode):
 
 def _keys_of(func: Any, args: Any, named: dict[str, Any], places: torch.Tensor) -> Keys | None:
     """Return what an operator orders along one dimension; None for operators without one."""
-    given = {each.name: each.default_value for each in func._schema.arguments}  # noqa: SLF001 - no public name
+    given = {argument.name: argument.default_value for argument in func._schema.arguments}  # noqa: SLF001 - no public name
     given |= dict(zip(given, args, strict=False)) | named
     if str(func) in WITHOUT_ROWS:
         return None

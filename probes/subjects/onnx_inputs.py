@@ -60,7 +60,7 @@ def count_rows(file: str, given: str) -> tuple[int, bool]:
     """Return the only batch size of a file and True, or the rows of the given inputs and False."""
     graph = onnx.load(file, load_external_data=False).graph
     weights = {weight.name for weight in graph.initializer}
-    shapes = [each.type.tensor_type.shape for each in graph.input if each.name not in weights]
+    shapes = [value.type.tensor_type.shape for value in graph.input if value.name not in weights]
     first = {shape.dim[0].dim_value for shape in shapes if shape.dim}
     size = first.pop() if len(first) == 1 else 0  # a free dimension has the value 0
     if size or not given:
@@ -137,7 +137,7 @@ def _parts(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto | onn
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
-    return next((each.i for each in node.attribute if each.name == name), default)
+    return next((attribute.i for attribute in node.attribute if attribute.name == name), default)
 
 
 def solve_sizes(
@@ -154,7 +154,7 @@ def solve_sizes(
     own_of_masks = {name for name in names - others if name.isidentifier()}
     first = {value.shape[0] for value in declared if value.shape} & names
     batch = {name for name in first if "batch" in name.lower()} or first
-    has_past = any("past" in name.lower() for name in (*names, *(each.name for each in declared)))
+    has_past = any("past" in name.lower() for name in (*names, *(value.name for value in declared)))
     new = [value.shape[-1] for value in declared if value.name.endswith("input_ids")]
     total = length + next((size for size in new if isinstance(size, int)), length)
     sizes = _Sizes(batch, own_of_masks, demands, batch_size, length, total if has_past else None)

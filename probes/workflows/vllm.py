@@ -156,7 +156,7 @@ class EngineGeneration(EngineProgram):
         tops = []
         for output in outputs:
             places = output.prompt_logprobs[-tokens.shape[1] :]
-            tops.append([{token: top.logprob for token, top in each.items()} for each in places])
+            tops.append([{token: top.logprob for token, top in one.items()} for one in places])
         return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)
 
     def generate(self, device_inputs: list[Any], new_tokens: int) -> Any:
@@ -187,18 +187,18 @@ def stored_weights(model: Any) -> list[tuple[bool, str, int, int]]:
 
     Each begins with whether it is a matrix of a layer, not a table, a scale or a vector.
     """
-    weights = [(name, each, each.numel()) for name, each in model.named_parameters()]
+    weights = [(name, tensor, tensor.numel()) for name, tensor in model.named_parameters()]
     packed = [(name, packed_weight(layer)) for name, layer in model.named_modules()]
-    vectors = {name for name, each, _ in weights if each.ndim < MATRIX}
-    weights += [(name, *each) for name, each in packed if each]
+    vectors = {name for name, tensor, _ in weights if tensor.ndim < MATRIX}
+    weights += [(name, *pair) for name, pair in packed if pair]
     return [
         (
             name not in vectors and not any(part in name for part in TABLES + SCALES),
-            str(each.dtype).removeprefix("torch."),
+            str(tensor.dtype).removeprefix("torch."),
             elements,
-            elements * each.itemsize,
+            elements * tensor.itemsize,
         )
-        for name, each, elements in weights
+        for name, tensor, elements in weights
     ]
 
 
