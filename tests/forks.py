@@ -47,9 +47,11 @@ for line in sys.stdin:
 """
 #: Precedes each script with stacks, which fills `results`.
 BEGIN = """
-import json, os, pathlib, sys, tempfile
+import dataclasses, functools, json, os, pathlib, sys, tempfile, types
 
 import torch, workers
+
+from probes import protocol
 
 directory = pathlib.Path(tempfile.mkdtemp())
 subject = {

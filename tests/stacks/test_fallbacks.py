@@ -18,8 +18,6 @@ for behaviour in ("engine", "fails", "eager"):
     record(behaviour, lambda: engage(workflow, [2]))
 """
 TEXT = """
-import dataclasses
-from probes import protocol
 from probes.workflows import torch_compile_tensorrt as workflow
 
 request = dataclasses.replace(
@@ -55,7 +53,6 @@ record("fixed cache", lambda: generate({"cache": "static"}))
 """
 #: The limit is 8 by default; 1 makes the test faster.
 RECOMPILES = """
-import functools
 from probes.workflows import torch_compile_inductor as workflow
 
 torch._dynamo.config.recompile_limit = 1
@@ -67,7 +64,6 @@ record("second size", lambda: engage(workflow, [2, 3]))
 """
 #: Dynamo skips a function with a break of the graph in a loop, and counts no break.
 BROKEN_LOOP = """
-import functools
 from probes.stacks import dynamo
 from probes.workflows import torch_compile_inductor as workflow
 
@@ -111,8 +107,6 @@ record("mixed", lambda: engage(workflow, [2]))
 """
 #: Dynamo captures nothing of these modules, for causes of its own.
 UNCAPTURED = """
-import functools
-import dataclasses
 from probes.stacks import dynamo
 from probes.workflows import torch_compile_inductor as workflow
 
@@ -183,7 +177,6 @@ record(
 record("versions", workflow.versions)
 """
 ENGINES = """
-import types
 import tensorrt as trt
 from probes.stacks import tensorrt_engine as stack
 
@@ -226,9 +219,7 @@ results["graphs"] = [
 
 #: By default transformers compiles a step on GPUs only, without an error on a CPU.
 STEPS = """
-import dataclasses
 import transformers
-from probes import protocol
 from probes.workflows import torch_compile_inductor_static_cache as workflow
 
 config = transformers.LlamaConfig(**workers.TEXT, eos_token_id=None)

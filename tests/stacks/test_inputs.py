@@ -9,7 +9,6 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 #: An ONNX file with a free batch size and sequence length, and a fixed number of heads.
 PROFILES = """
-import dataclasses
 import tensorrt as trt
 from onnx_texts import write_onnx
 from probes.stacks import tensorrt_engine as stack
@@ -36,9 +35,6 @@ record("profiles", profiles)
 """
 #: torchax and JAX as fakes that record which weights are extracted, and from which device.
 EXTRACTED = """
-import dataclasses, types
-
-
 class Stack(types.ModuleType):
     tree_util = config = numpy = types.SimpleNamespace()
 
@@ -79,7 +75,6 @@ for dtype in ("bfloat16", "float32"):
 """
 #: `torch.compile` as users write it, for several batch sizes.
 COMPILED = """
-import dataclasses
 import torch._inductor.compile_fx
 from torch._dynamo.utils import counters
 from probes.workflows import torch_compile_inductor as workflow
@@ -102,8 +97,6 @@ for name, options in (("default", {}), ("static", {"dynamic": False})):
 """
 #: Torch-TensorRT with a range of batch sizes, exported by the real `torch.export`.
 RANGES = """
-import dataclasses
-
 sys.modules["torch_tensorrt"] = fake = type(sys)("torch_tensorrt")
 fake.Input = lambda **shapes: {
     name: list(shape)[:1] for name, shape in shapes.items() if name != "dtype"
@@ -140,7 +133,6 @@ for sizes in ([1], [4], [1, 4]):
 """
 #: A real session on the CPU, with the feeding of sessions on a GPU.
 FEEDING = """
-import dataclasses
 import numpy
 from onnx_texts import write_onnx
 from probes.stacks import onnxruntime_session as stack
@@ -159,7 +151,6 @@ for kind, number in (("float", 1), ("float16", 10), ("bfloat16", 16)):
 """
 #: A module can be compiled for a GPU without one: PyTorch only exports, on the CPU.
 TARGETS = """
-import dataclasses
 from probes.workflows import iree as workflow
 
 for device in ("cpu", "cuda"):
@@ -188,7 +179,6 @@ record("weights in an archive", engage_with_archive)
 """
 #: Settings for a GPU can be applied without one.
 PRECISION = """
-import dataclasses
 from probes.workflows import onnxruntime_tensorrt as workflow
 
 settings = workflow.settings(dataclasses.replace(request, device="cuda"))

@@ -10,8 +10,6 @@ from forks import RunScript
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 PREPARE = """
-import dataclasses
-
 import numpy as np
 
 request = dataclasses.replace(request, dtype="float32")
@@ -87,8 +85,6 @@ def test_onnxruntime_stores_and_multiplies_quantised_weights(run_script: RunScri
 
 
 AGAIN = """
-import os
-
 from probes.stacks import onnx_export, onnxruntime_quantisation
 from probes.subjects.by_request import open_torch_subject
 
