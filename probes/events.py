@@ -124,8 +124,9 @@ class RecipeFacts(Event):
     """What the recipe of this arm needs from its worker; `advisor.recipes` composes it."""
 
     #: By the text of a shape, how far outputs may be from those of eager PyTorch: for the task
-    #: `forward` eager's error for each output, for `generate` a gap in nats.
-    allowances: dict[str, tuple[float, ...] | float | None]
+    #: `forward` eager's error for each output, None for one that is not compared; for `generate` a
+    #: gap in nats.
+    allowances: dict[str, tuple[float | None, ...] | float | None]
     #: The command with which an engine serves the model; None for other workflows.
     serving_command: str | None
     #: The lines of the workflow's `integration`.

@@ -79,7 +79,7 @@ def measure(
     if allowed is None and not is_precision:
         return msgspec.structs.replace(variant, failure="its outputs cannot be compared")
     if allowed is not None and is_precision:
-        allowed = [ANY_ERROR] * len(allowed)
+        allowed = [limit if limit is None else ANY_ERROR for limit in allowed]
     pair = msgspec.structs.replace(changed, own=other.own, baseline=changed.own, allowed=allowed)
     try:
         calls = run_pair(pair, config, seconds, lambda _line: None)

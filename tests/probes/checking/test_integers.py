@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from workers import rules
 
+from probes.adapter import Findings
 from probes.checking import correctness, deviation, output_check, program_cell
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import find_masked, subtract
@@ -168,6 +169,18 @@ def test_a_recipe_may_differ_from_eager_in_as_many_integers(
     reference = integers_of(20, 20)
     allowances = program_cell.eager_allowance(reference, found, is_close=is_close)
     assert allowances == pytest.approx([max(share, most_by_chance(20, 0.0, 40, found) / 20)])
+
+
+def test_an_output_that_is_not_compared_has_no_allowance() -> None:
+    ones = np.ones((2, 64))
+    outputs, ties = [[ones, ones, np.arange(3), np.arange(9)]], [np.eye(2, 64) > 0, *[False] * 3]
+    ties[3] = np.arange(9) < 3
+    reference = create_reference(
+        "float64", outputs, outputs, [[]], (), Findings({2: None}), lambda *_: ties
+    )
+    allowances: Any = program_cell.eager_allowance(reference, rules("float32"), is_close=True)
+    assert [each is None for each in allowances] == [True, False, True, False]
+    assert allowances[3] > 1 / 3
 
 
 def test_a_small_output_is_compared_completely() -> None:

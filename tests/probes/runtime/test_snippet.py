@@ -59,7 +59,7 @@ def test_arrays_are_found_in_what_stacks_return(output: Callable[[Any], Any]) ->
 
 
 def judge(
-    other: list[Any], eager: float = 1e-7, dtype: str = "float32", *, outputs: int = 1
+    other: list[Any], eager: float | None = 1e-7, dtype: str = "float32", *, outputs: int = 1
 ) -> Any:
     """Return what is wrong compared with `VALUES` of the baseline, in so many outputs."""
     baseline: Any = types.SimpleNamespace(
@@ -90,6 +90,10 @@ def test_outputs_may_differ_by_what_rounding_and_eager_allow(dtype: str) -> None
     allowed = (RULES.eager_times + 1) * eager + RULES.share_of_rms * scale
     assert judge([VALUES + 0.99 * allowed], eager, dtype) is None
     assert "1.01 times" in judge([VALUES + 1.01 * allowed], eager, dtype)
+
+
+def test_an_output_without_an_allowance_is_not_compared() -> None:
+    assert judge([VALUES + 1.0], None) is None
 
 
 def test_errors_are_relative_to_the_size_of_an_output() -> None:
