@@ -205,22 +205,9 @@ class AnswerPanel(VerticalScroll):
 
     HELP = "The answer, as p3-advisor show prints it; up and down scroll."
 
-    def compose(self) -> ComposeResult:
-        yield Static("", id="text-answer", markup=False)
-
-    def show(self, lines: Text) -> None:
-        self.query_one(Static).update(lines)
-
 
 class TextPane(VerticalScroll):
     HELP = "Up and down scroll. tab goes to the next pane, a number to the pane of that number."
-
-    def __init__(self, pane: str) -> None:
-        super().__init__()
-        self._pane = pane
-
-    def compose(self) -> ComposeResult:
-        yield Markdown(id=f"text-{self._pane}", open_links=False)
 
 
 class Pane(TabPane):
@@ -244,7 +231,8 @@ class ResultsPanes(Vertical):
             for number, (pane, title) in enumerate(PANES.items(), 1):
                 with Pane(f"{number} {title}", id=pane):
                     if pane in PANE_SECTIONS:
-                        yield TextPane(pane)
+                        with TextPane():
+                            yield Markdown(id=f"text-{pane}", open_links=False)
                     else:
                         yield Weights(self._first.priorities)
                         with VerticalScroll():

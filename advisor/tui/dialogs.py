@@ -245,12 +245,7 @@ def describe_widget(widget: Widget) -> str:
         lines.append(
             f"--{name.replace('_', '-')}: {typing.cast('msgspec.Meta', meta).description}."
         )
-    widgets = [
-        node
-        for node in widget.ancestors_with_self
-        if isinstance(node, Widget) and not isinstance(node, Screen)
-    ]
-    lines += [" ".join(node.HELP.split()) for node in widgets if node.HELP][:1]
+    lines += [" ".join(widget.HELP.split())] if widget.HELP else []
     return "\n".join(lines)
 
 
@@ -270,12 +265,3 @@ def available_commands(app: AdvisorApp) -> Iterable[SystemCommand]:
     )
     yield SystemCommand("go: Doctor", "check this machine for problems", app.action_doctor)
     yield SystemCommand("run: Start", "measure with the current answers", app.action_start_now)
-    controller = app.run_controller
-    if controller.session is not None and controller.session.is_running:
-        yield SystemCommand("run: Show", "the run that is going on", app.action_show_run)
-        yield SystemCommand(
-            "run: Cancel", "end the run; its measurements are kept", controller.ask_to_cancel
-        )
-        yield SystemCommand(
-            "run: Pause or continue", "after the current timed section", controller.toggle_pause
-        )

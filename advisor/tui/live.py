@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.console import Group
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.widgets import RichLog, Static
 
 from advisor.decide.load_blocks import levels_of, valid_blocks
@@ -19,13 +20,13 @@ from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_milliseconds, format_number, format_share, write_speedup
+from advisor.report.formatting import plain_table, table_rows
 from advisor.report.headline import first_line
 from advisor.report.other_arms import describe_equals, describe_small_gain
 from advisor.tui import panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer_panes import describe_question
 from advisor.tui.dialogs import yes_or_no
-from advisor.tui.panels import LogTail
 from advisor.tui.progress import (
     ProcessRow,
     current_stage,
@@ -37,27 +38,12 @@ from advisor.tui.progress import (
 )
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
-from advisor.tui.widgets import EMPTY, FULL, bind
+from advisor.tui.widgets import bind
 
 #: Cells of the time in front of what was done.
 TIMELINE_HANG = 7
 #: Seconds without an event after which the screen shows how long ago the last one was.
 SILENCE_SECONDS = 60.0
-
-
-class StackLog(RichLog):
-    HELP = """\
-The output of the active process; l returns to what the run has done, arrows scroll. At its end it
-follows."""
-
-
-class Timeline(RichLog):
-    HELP = """\
-What was built, timed, repeated or left out, and why, with the time of the run; l shows the output
-of the stacks instead, arrows scroll."""
-
-    def on_mount(self) -> None:
-        self.anchor()
 
 
 class LiveScreen(AdvisorScreen):
@@ -67,14 +53,16 @@ order, a few calls at a time. From the second round on, a row shows the 95 % int
 speed-up, with eager PyTorch at 1x; the second process of the baseline shows the noise. For
 generated text, TTFT is the time to the first token and ITL the time between tokens, in
 milliseconds. A pause begins when the current timed section or build has ended. Cancelling keeps the
-measurements."""
+measurements. Below the table is what was built, timed, repeated or left out, and why, with the time
+of the run; l shows instead what the process under the cursor has written, or the reference before
+it has written anything. At its end either follows."""
     TERMS = ("arm", "round", "duplicate", "noise floor", "speed-up", "interval", "cold build")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "pause", "Pause", "pause after the current timed section"),
         bind("x", "cancel", "Cancel", "end the run; its measurements are kept"),
         bind("x", "close", "Close", "show the results so far"),
         bind("s", "skip", "Skip", "end the process under the cursor, after a confirmation"),
-        bind("l", "log", "Log", "show the output of the stack"),
+        bind("l", "log", "Log", "show the output of the process under the cursor, or hide it"),
         bind("escape", "app.home", "Home", "the run continues; ctrl+g shows it again"),
     ]
 
@@ -83,14 +71,15 @@ measurements."""
         yield Table(id="arms")
         with Vertical(id="lower"):
             yield Static("", id="leader", markup=False)
-            yield Timeline(id="timeline", max_lines=2000, wrap=True, min_width=0)
-            yield Static("The stacks have written nothing so far.", id="no-log", classes="hint")
-            yield StackLog(id="log", max_lines=2000)
+            yield RichLog(id="timeline", max_lines=2000, wrap=True, min_width=0)
+            with VerticalScroll(id="log"):
+                yield Static(id="log-text", markup=False)
 
     def on_mount(self) -> None:
-        self._log = LogTail()
         self._drawn_lines, self._has_stopped = 0, False
-        self._leader = Text()
+        self._leader, self._shown_log = Text(), ""
+        self.query_one(RichLog).anchor()
+        self.query_one(VerticalScroll).anchor()
         self.query_one(Table).focus()
         self.draw()
 
@@ -113,7 +102,7 @@ measurements."""
         self._draw_stage(session, rows)
         self._draw_table(session, rows)
         self._draw_leader(session, active_arm)
-        self._draw_log(session)
+        self._draw_logs(session)
 
     def _draw_title(self, session: RunSession) -> None:
         question, run_id = session.header.question, session.run.directory.name
@@ -185,25 +174,27 @@ measurements."""
             answer, stopped = session.provisional, self._has_stopped
             lines = describe_leader(answer, session.leader, has_stopped=stopped)
         else:
-            lines = draw_load(session.state, load, active_arm)
+            lines = describe_load(session.state, load, active_arm)
         if lines != self._leader:
             self._leader = lines
             self.query_one("#leader", Static).update(lines)
 
-    def _draw_log(self, session: RunSession) -> None:
-        timeline = self.query_one(Timeline)
+    def _draw_logs(self, session: RunSession) -> None:
+        timeline = self.query_one(RichLog)
         # A hidden widget has no width, so its lines wait until it is shown.
         if timeline.is_on_screen and (done := session.timeline[self._drawn_lines :]):
             self._drawn_lines = len(session.timeline)
             width = timeline.scrollable_content_region.width - 1
             lines = [part for line in done for part in panels.wrap(line, width, TIMELINE_HANG)]
             timeline.write(Text("\n".join(lines)), expand=True)
-        arm = session.active_arm or REFERENCE
-        process = max(len(session.state.processes.get(arm, ())) - 1, 0)
-        lines = self._log.read(session.run.worker_log_path(arm, process), arm)
-        if lines:
-            self.query_one("#no-log").display = False
-            self.query_one(StackLog).write(Text("\n".join(lines)), expand=True)
+        if self.has_class("-log"):
+            arm = self.query_one(Table).key_at_cursor() or REFERENCE
+            shown = panels.read_log(session.run, session.state, arm)
+            shown = shown or panels.read_log(session.run, session.state, REFERENCE)
+            text = "\n".join(shown or ["The stack has written nothing so far."])
+            if text != self._shown_log:
+                self._shown_log = text
+                self.query_one("#log-text", Static).update(text)
 
     def action_pause(self) -> None:
         self.app.run_controller.toggle_pause()
@@ -235,6 +226,9 @@ measurements."""
 
     def action_log(self) -> None:
         self.toggle_class("-log")
+        self.draw()
+
+    on_data_table_row_highlighted = draw
 
 
 def describe_leader(
@@ -272,13 +266,11 @@ def describe_leader(
     return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")
 
 
-#: Characters of a bar; a full one is at the limit or above it.
-BAR_WIDTH = 12
 #: Place of the 95th percentile in the figures of a level.
 P95 = 1
 
 
-def draw_load(state: RunState, load: LoadQuestion, active_arm: str | None) -> Text:
+def describe_load(state: RunState, load: LoadQuestion, active_arm: str | None) -> Text:
     """Return a line for each rate of the server under load, or of the one that was last."""
     measured = [
         arm
@@ -288,24 +280,17 @@ def draw_load(state: RunState, load: LoadQuestion, active_arm: str | None) -> Te
     if not measured:
         return Text("No block of requests has ended yet.", "dim")
     arm = active_arm if active_arm in measured else measured[-1]
+    columns: list[tuple[str, Callable[[RateLevel], str]]] = [
+        ("requests/s", lambda level: format_number(level.rate)),
+        ("in limits", lambda level: format_share(level.met)),
+        ("TTFT p95, ms", lambda level: _milliseconds(level.ttft_seconds)),
+        ("ITL p95, ms", lambda level: _milliseconds(level.itl_seconds)),
+    ]
     levels = levels_of(valid_blocks(state.processes[arm]), load, None)
-    ttft, itl = format_milliseconds(load.ttft_seconds), format_milliseconds(load.itl_seconds)
-    limits = f"bars end at the limits, {ttft} and {itl} ms"
-    head = f"{'requests/s':>10} {'in limits':>10} {'TTFT p95':>9} {'':{BAR_WIDTH}} {'ITL p95':>9}"
-    lines = [Text(f"{panels.printable(arm, 44)}: {limits}", "bold"), Text(head, "dim")]
-    return Text("\n").join([*lines, *(Text(_line(level, load)) for level in levels)])
+    head, *lines = plain_table(table_rows(columns, levels), ())
+    title = Text(f"{panels.printable(arm, 44)}: {load.limits}", "bold")
+    return Text("\n").join([title, Text(head, "dim"), *map(Text, lines)])
 
 
-def _line(level: RateLevel, load: LoadQuestion) -> str:
-    ttft = level.ttft_seconds[P95] if level.ttft_seconds else None
-    itl = level.itl_seconds[P95] if level.itl_seconds else None
-    return (
-        f"{format_number(level.rate):>10} {format_share(level.met):>10}"
-        f" {format_milliseconds(ttft):>9} {_bar(ttft, load.ttft_seconds)}"
-        f" {format_milliseconds(itl):>9} {_bar(itl, load.itl_seconds)}"
-    )
-
-
-def _bar(seconds: float | None, limit: float) -> str:
-    full = min(round(BAR_WIDTH * (seconds or 0.0) / limit), BAR_WIDTH)
-    return FULL * full + EMPTY * (BAR_WIDTH - full)
+def _milliseconds(percentiles: Sequence[float] | None) -> str:
+    return format_milliseconds(percentiles[P95] if percentiles else None)

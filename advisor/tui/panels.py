@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 import textwrap
 
 from rich.text import Text
 
+from advisor.domain.run_state import RunState
 from advisor.domain.text import NO_BREAK_SPACE, escape_char, keep_units
-from advisor.store.files import open_regular
+from advisor.store.files import read_tail
+from advisor.store.runs import Run
 
 MAX_CHARACTERS = 4000
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
@@ -67,8 +68,8 @@ def format_clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
 
 
-#: Limits of one read.
-MAX_READ_BYTES, MAX_LINES = 65536, 50
+#: Bytes of the end of a log that are shown.
+MAX_LOG_BYTES = 65_536
 ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
 
 
@@ -77,24 +78,12 @@ def clean_line(line: str) -> str:
     return printable(ESCAPE_SEQUENCE.sub("", line.rstrip("\r").rpartition("\r")[2]))
 
 
-class LogTail:
-    """Reads what was appended to log files since the previous read of each."""
-
-    def __init__(self) -> None:
-        self._offsets: dict[pathlib.Path, int] = {}
-
-    def read(self, file: pathlib.Path, name: str) -> list[str]:
-        """Return the last `MAX_LINES` new lines, prefixed with `name`; the last may be partial."""
-        try:
-            log, size = open_regular(file)
-            with log:
-                offset = self._offsets.get(file, 0)
-                if size <= offset:
-                    return []
-                log.seek(max(offset, size - MAX_READ_BYTES))
-                content = log.read(MAX_READ_BYTES)
-        except OSError:
-            return []
-        self._offsets[file] = size
-        lines = [clean_line(line) for line in content.decode("utf-8", "replace").split("\n")]
-        return [f"{name} | {line}" for line in lines if line.strip()][-MAX_LINES:]
+def read_log(run: Run, state: RunState, arm: str) -> list[str]:
+    """Return the last lines of the latest process of an arm; none of a log that is not there."""
+    process = max(len(state.processes.get(arm, ())) - 1, 0)
+    try:
+        content = read_tail(run.worker_log_path(arm, process), MAX_LOG_BYTES)
+    except OSError:
+        return []
+    lines = map(clean_line, content.decode("utf-8", "replace").split("\n"))
+    return [line for line in lines if line.strip()]

@@ -20,7 +20,6 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.text import write_speedup
 from advisor.execute.execution import keeps_builds
 from advisor.report import explanation, found_recipe, recipe_text
-from advisor.store.files import read_tail
 from advisor.store.runs import Run
 from advisor.tui import actions, panels
 from advisor.tui.advisor_screen import AdvisorScreen
@@ -99,7 +98,8 @@ attached come from a stored run, which the first lines name and o opens."""
         self.original = self.shown = shown
 
     def compose_body(self) -> ComposeResult:
-        yield AnswerPanel(id=ANSWER)
+        with AnswerPanel(id=ANSWER):
+            yield Static("", id="text-answer", markup=False)
         yield RankingTable(id=RANKING)
         yield ResultsPanes(self.original)
 
@@ -154,7 +154,7 @@ attached come from a stored run, which the first lines name and o opens."""
         lead = "Not measured here. From a stored run: " if self.is_of_absent_gpu else ""
         lead = "With these weights: " if self.is_explored else lead
         lines = render_answer_lines(self.shown, width - ANSWER_MARGIN, lead)
-        self.query_one(AnswerPanel).show(lines)
+        self.query_one("#text-answer", Static).update(lines)
         columns, rows = ranking_table(answer)
         unfit = answer.has_unfit_problem
         styles = {ranked.arm: "dim" for ranked in answer.ranking if ranked.scored.failures or unfit}
@@ -246,7 +246,6 @@ attached come from a stored run, which the first lines name and o opens."""
 
 
 TABS = ("Explanation", "Code", "Log")
-MAX_LOG_BYTES = 200_000
 #: Cells of the terminal that lie beside the lines of a tab.
 DETAIL_MARGIN = 4
 
@@ -311,13 +310,6 @@ recipe prints it. Log: the output of the stack."""
             return [error.what, f"next: {error.next_step}"]
 
     def _log(self) -> list[str]:
-        if self._run is None:
-            return ["The files of this run are not stored here."]
-        processes = len(self._run.state().processes.get(self._arm, ()))
-        file = self._run.worker_log_path(self._arm, max(processes - 1, 0))
-        try:
-            content = read_tail(file, MAX_LOG_BYTES)
-        except OSError:
-            return ["The log is not stored here."]
-        lines = content.decode("utf-8", "replace").splitlines()
-        return [panels.clean_line(line) for line in lines] or ["The stack wrote nothing."]
+        run = self._run
+        lines = panels.read_log(run, run.state(), self._arm) if run is not None else []
+        return lines or ["No output of the stack is stored here."]

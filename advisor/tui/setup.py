@@ -39,7 +39,7 @@ Four questions, each with a default answer: enter goes to the next, esc to the p
 starts a run with the current answers. Nothing is installed and nothing leaves this machine.
 Several input tokens, such as 32,512,2048, are measured in one run, with an answer for their mix, in
 which each length has a share.
-Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
+Bars: arrows change a weight by 5, with shift by 1."""
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("question_mark", "help"),  # text in the fields, so the last line shows F1
         bind("enter", "next", "Next"),

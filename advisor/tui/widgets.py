@@ -38,9 +38,8 @@ def bind(
 
 class WeightBar(Widget, can_focus=True):
     HELP = """\
-Left and right change the weight by 5, with shift by 1; = makes the three equal. The
-other two share the rest, so that the three always sum to 100 %. A mark shows the weight at which
-the recommendation changes."""
+Left and right change the weight by 5, with shift by 1. The other two share the rest, so that the
+three always sum to 100 %. A mark shows the weight at which the recommendation changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("left,minus", "step(-5)"),
@@ -106,8 +105,6 @@ the recommendation changes."""
 class Weights(Vertical):
     """The three bars; the weights always sum to 100."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [bind("equals_sign", "balance")]
-
     class Changed(Message):
         def __init__(self, priorities: Priorities) -> None:
             super().__init__()
@@ -140,10 +137,6 @@ class Weights(Vertical):
     def move(self, pillar: str, weight: float) -> None:
         """Set the weight of a pillar; the other two share the rest."""
         self._change(whole_numbers(self.priorities.with_weight(pillar, weight), pillar))
-
-    def action_balance(self) -> None:
-        weights = dict(zip(PILLARS, (34.0, 33.0, 33.0), strict=True))
-        self._change(msgspec.structs.replace(self.priorities, **weights))
 
     def _change(self, priorities: Priorities) -> None:
         self.set_priorities(priorities)

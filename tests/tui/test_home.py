@@ -23,19 +23,21 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.home import TRADE_OFF, HomeScreen, list_examples
-from advisor.tui.results import ResultsScreen
-from advisor.tui.runs import (
+from advisor.tui.home import (
     BUSY_MARK,
     COLUMNS,
     OPEN_MARK,
     STOPPED_MARK,
+    TRADE_OFF,
+    HomeScreen,
     StoredItem,
     describe_winner,
     format_age,
     list_cells,
+    list_examples,
     list_items,
 )
+from advisor.tui.results import ResultsScreen
 from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table, fit_columns
 

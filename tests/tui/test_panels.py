@@ -31,9 +31,9 @@ from advisor.tui.form import AnswerInput, Choice
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks
 from advisor.tui.live import LiveScreen
-from advisor.tui.panels import LogTail, clean_line
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
+from advisor.tui.table import Table
 from advisor.tui.widgets import HELP, MORE, WeightBar, hide_excess_hints
 
 HOSTILE = [
@@ -92,23 +92,24 @@ async def test_the_output_of_a_stack_is_shown_without_markup(
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app, (100, 40)) as pilot:
         app.run_controller.show(session)
-        await pilot.wait_for_screen(LiveScreen)
+        live = await pilot.wait_for_screen(LiveScreen)
+        live.query_one(Table).move_cursor_to(str(session.active_arm))
         await pilot.wait_for_text("its log ends: [/ oh")
         await pilot.until_text("last line", "l")
         assert "compiled" in pilot.text(), "the enlarged log keeps the processes"
 
 
-def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "log"
-    tail = LogTail()
-    assert tail.read(file, "arm") == []
-    file.write_bytes(b"\x1b[31mred\x1b[0m\n10%\r20%\r100%\n\xff\xfe [/\n" + b"x" * 10_000_000)
-    lines = tail.read(file, "arm")
-    assert len(lines) <= 50
-    assert all(len(line) <= panels.MAX_CHARACTERS + 10 for line in lines)
-    assert clean_line("\x1b[31mred\x1b[0m") == "red"
-    assert clean_line("10%\r20%\r100%") == "100%"
-    assert tail.read(file, "arm") == []
+def test_the_end_of_a_log_is_read_without_escape_sequences(recorded: Run) -> None:
+    state = recorded.state()
+    file = recorded.worker_log_path("an-arm", 0)
+    assert panels.read_log(recorded, state, "an-arm") == []
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"x" * 10_000_000)
+    (line,) = panels.read_log(recorded, state, "an-arm")
+    assert len(line) <= panels.MAX_CHARACTERS
+    file.write_bytes(b"\x1b[31mred\x1b[0m\n\n10%\r20%\r100%\n\xff [/")
+    lines = panels.read_log(recorded, state, "an-arm")
+    assert lines == ["red", "100%", "\N{REPLACEMENT CHARACTER} [/"]
 
 
 def test_durations_and_long_names_are_shortened() -> None:

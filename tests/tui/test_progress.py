@@ -39,7 +39,7 @@ from advisor.execute.runner import Gate
 from advisor.report.other_arms import describe_equals
 from advisor.store.runs import Run
 from advisor.tui import session as tui_session
-from advisor.tui.live import BAR_WIDTH, describe_leader, draw_load
+from advisor.tui.live import describe_leader, describe_load
 from advisor.tui.progress import (
     ProcessRow,
     current_stage,
@@ -49,7 +49,6 @@ from advisor.tui.progress import (
     remaining_seconds,
 )
 from advisor.tui.session import RunSession, StartRunner, choose_leader
-from advisor.tui.widgets import EMPTY, FULL
 from probes.events import PhaseStarted, Ready
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
@@ -81,7 +80,7 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     block = LoadMeasured(
         arm="compiled", process=0, rate=4.0, seconds=10.0, requests=requests, discarded=False
     )
-    assert "4" not in draw_load(builders.run_state({}), load, None).plain
+    assert "4" not in describe_load(builders.run_state({}), load, None).plain
     process = builders.process(
         serving=built_measurements.started_server(), load_blocks=(block, replace(block, rate=2.0))
     )
@@ -91,11 +90,11 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     row = next(row for row in progress_rows(state, question, "compiled") if row.arm == "compiled")
     assert (row.phase, row.status) == ("serving", "working")
     assert row.is_built
-    _, _, *levels = draw_load(state, load, "compiled").plain.splitlines()
-    assert [level.split()[:2] for level in levels] == [["2", "50"], ["4", "50"]]
-    # The time to the first token is beyond its limit, that between tokens at a fifth of it.
-    full, empty = BAR_WIDTH + round(BAR_WIDTH / 5), BAR_WIDTH - round(BAR_WIDTH / 5)
-    assert [(level.count(FULL), level.count(EMPTY)) for level in levels] == [(full, empty)] * 2
+    _, _, *levels = describe_load(state, load, "compiled").plain.splitlines()
+    figures = [level.split() for level in levels]
+    assert [each[:2] for each in figures] == [["2", "50"], ["4", "50"]]
+    assert all(float(each[-2]) > load.ttft_seconds * 1e3 for each in figures)
+    assert all(float(each[-1]) == pytest.approx(load.itl_seconds * 1e3 / 5) for each in figures)
 
 
 def test_times_and_speeds_so_far_are_of_the_same_rounds_and_none_are_of_a_busy_machine() -> None:

@@ -137,7 +137,9 @@ def test_an_empty_log_of_a_stack_says_so(made_run: Run) -> None:
     log.parent.mkdir(parents=True)
     log.touch()
     answer = ShownAnswer(decide(made_run), made_run.header().catalogue, made_run)
-    assert DetailScreen(answer, "compiled", made_run)._log() == ["The stack wrote nothing."]
+    assert DetailScreen(answer, "compiled", made_run)._log() == [
+        "No output of the stack is stored here."
+    ]
 
 
 def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:

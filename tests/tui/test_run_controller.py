@@ -13,6 +13,7 @@ import pytest
 from onscreen import asking_app, running_app, showing
 from recorded_runs import make_run
 from sessions import expect_failure, short_options
+from textual.widgets import RichLog
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions
@@ -28,7 +29,7 @@ from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen
-from advisor.tui.live import LiveScreen, Timeline
+from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen
 from advisor.tui.session import RunSession, StartRunner
 from advisor.tui.setup import SetupScreen
@@ -160,7 +161,7 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
             builders.known(app.run_controller.session).skipped.add("compiled")
             live.draw()
             await pilot.wait_for_text("skipping")
-            await pilot.until_text("The stacks have written nothing so far.", "l")
+            await pilot.until_text("The stack has written nothing so far.", "l")
             await pilot.press("l")
             writing.close()
             await pilot.wait_for(lambda: "close" in pilot.key_hints())
@@ -179,7 +180,7 @@ async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeli
     run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.run_controller.show(RunSession(run))
-        timeline = (await pilot.wait_for_screen(LiveScreen)).query_one(Timeline)
+        timeline = (await pilot.wait_for_screen(LiveScreen)).query_one(RichLog)
         width = timeline.scrollable_content_region.width
         timeline.write("line\n" * 50)
         await pilot.wait_for(lambda: timeline.show_vertical_scrollbar)
@@ -194,7 +195,7 @@ async def test_the_timeline_has_what_the_run_did_while_the_log_was_shown(context
     async with running_app(app) as pilot:
         app.run_controller.show(session)
         screen = await pilot.wait_for_screen(LiveScreen)
-        timeline = screen.query_one(Timeline)
+        timeline = screen.query_one(RichLog)
         await pilot.wait_for(lambda: timeline.scroll_offset.y == timeline.max_scroll_y > 0)
         await pilot.until(lambda: not timeline.is_on_screen, "l")
         session.timeline += [f"event {number}" for number in range(5)]
