@@ -174,10 +174,11 @@ def test_a_build_that_cannot_end_in_time_is_left_out(
     arms = [
         builders.arm(BASELINE, expected_build_seconds=built / 9),
         builders.arm("slow", expected_build_seconds=built / slowness),
+        builders.arm("slow/other", expected_build_seconds=4 * built),
         planned,
     ]
     state = builders.run_state(
-        {BASELINE: BUILT, "slow": BUILT},
+        {BASELINE: BUILT, "slow": BUILT, "slow/other": BUILT},
         plan=Plan(arms=tuple(arms), excluded=()),
         last_groups={1: (BASELINE,)},
     )

@@ -108,13 +108,15 @@ def test_what_brought_most_for_its_seconds_is_built_first() -> None:
     arms = [
         builders.arm("unknown"),
         expecting("slow", 60.0, possible_gain=4.0),
+        # Both builds are quicker than an import.
+        expecting("instant", 0.1, possible_gain=3.0),
         expecting("graph", 1.0, possible_gain=4.0),
         expecting("slowdown", 10.0, possible_gain=-0.5),
         expecting("quick", 20.0, possible_gain=4.0),
     ]
     state = simulation.new_recorder([each.id for each in arms]).state
     ordered = [each.id for each in order_builds(arms, state, builders.question())]
-    assert ordered == ["graph", "quick", "slow", "slowdown", "unknown"]
+    assert ordered == ["graph", "instant", "quick", "slow", "slowdown", "unknown"]
 
 
 @pytest.mark.parametrize(("finder", "arm"), [("waiting_arms", "one"), ("oom_beside_others", "two")])
@@ -244,6 +246,12 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(
     queue.waiting = build_queue.order_builds(arms, queue.progress.state, queue.progress.question)
     first = "compile/images" if called_for else "compile"
     assert [chosen(queue, 0) for _ in arms] == [first, second]
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_an_arm_that_promises_as_much_as_its_sibling_waits_for_it(*, is_running: bool) -> None:
+    one, other = (expecting(f"compile/{name}", 20.0, possible_gain=2.0) for name in "ab")
+    assert build_queue.promises_as_much(one, other, is_running=is_running)
 
 
 def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:

@@ -121,15 +121,18 @@ def test_what_a_gpu_does_not_report_is_unknown(absent: list[str]) -> None:
     assert read(FakeNvml(absent=absent)) == read()
 
 
-def test_the_busiest_of_several_gpus_counts_in_each_sample() -> None:
-    shares = [10, 70, 50, 10] * 2
+def test_the_busiest_the_slowest_and_the_hottest_of_several_gpus_count() -> None:
+    shares, clocks, degrees = [10, 70, 50, 10] * 2, iter([1200, 1980]), iter([40, 80])
     rates = iter([types.SimpleNamespace(gpu=share, memory=3) for share in shares])
     nvml = FakeNvml(
         nvmlDeviceGetUtilizationRates=lambda _: next(rates),
+        nvmlDeviceGetClockInfo=lambda *_: next(clocks),
+        nvmlDeviceGetTemperature=lambda *_: next(degrees),
         nvmlDeviceGetComputeRunningProcesses=[gpu_process(0)],
     )
     load = read(nvml, gpus=2)
     assert load.gpu_busy_share == pytest.approx(0.6)
+    assert (load.sm_clock_mhz, load.temperature_c) == (1200, 80)
     assert len(load.gpu_processes) == 2
 
 

@@ -79,7 +79,7 @@ class Place:
         module = name.replace("-", "_")
         information = f"{module}-{version}.dist-info"
         requirement = f"Requires-Dist: {requires}\n" if requires else ""
-        contents = {
+        contents: dict[str, str | bytes] = {
             f"{module}.py": MODULE,
             f"{module}_data.bin": bytes(padding_bytes),
             f"{information}/METADATA": (

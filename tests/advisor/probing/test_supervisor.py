@@ -244,7 +244,10 @@ def without(text: str, *starts: str) -> bytes:
         (b"", worker_failures.EMPTY_LOG),
         (b"Error: why\n\n   \n", "Error: why"),
         (FAULTHANDLER.encode(), 'File "/stack/compile.py", line 12 in lower'),
-        (FAULTHANDLER.encode() * 2, 'File "/stack/compile.py", line 12 in lower'),
+        (
+            (FAULTHANDLER.replace("/stack", "/first") + FAULTHANDLER).encode(),
+            'File "/stack/compile.py", line 12 in lower',
+        ),
         (
             b"Current thread 0x00007f1d (most recent call first):",
             "Current thread 0x00007f1d (most recent call first):",
