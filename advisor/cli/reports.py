@@ -159,7 +159,7 @@ def recipe(
 
     It overwrites no file.
     """
-    from advisor.report import answer_files, found_recipe, recipe_text
+    from advisor.report import answer_files, arm_recipe, recipe_text
 
     styles = {
         "snippet": recipe_text.render_short,
@@ -176,7 +176,7 @@ def recipe(
         )
     stored = None if is_file else context.store.find(run)
     answer = answer_files.decide(stored) if stored else answer_files.open_answer(run, context)
-    ranked, found = found_recipe.choose_recipe(answer, stored, arm, batch_size)
+    ranked, found = arm_recipe.choose_recipe(answer, stored, arm, batch_size)
     text = styles[style](answer, ranked, found)
     if output != STANDARD_OUTPUT and pathlib.Path(output).is_file():
         raise OutputFileError(

@@ -25,7 +25,6 @@ from advisor.decide.speed_ratios import (
     variance_of_speedup,
     whole_ratio,
 )
-from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_check, worst_error
 from advisor.domain.answer import Answer, AnswerSummary, Status, UnmeasuredArm
 from advisor.domain.catalogue import NoisePrior
@@ -137,7 +136,7 @@ def compare_answers(
     is_same = _is_same_run(before, after)
     is_compared = is_comparable and not is_same
     entries, later_entries = _measured_arms(before), _measured_arms(after)
-    unfit = tuple(each.run_id for each in (before, after) if is_unfit(each.results))
+    unfit = tuple(each.run_id for each in (before, after) if each.results.is_unfit)
     comparison = Comparison(
         schema=SCHEMA,
         before=before.run_id,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from advisor.decide.intervals import HALF_INTERVAL, mean_of_samples, weighted_mean
+from advisor.decide.intervals import HALF_INTERVAL, Estimate, mean_of_samples, weighted_mean
 from advisor.decide.rounds import counted_visits
 from advisor.decide.undisturbed import RESAMPLES
 from advisor.domain.machine import Doubt
@@ -46,14 +46,6 @@ LEAST_SHARE = 0.01
 MOST_VALUES = 4000
 #: Seconds of the calls of each visit.
 Calls = Sequence[Sequence[float]]
-
-
-class Ratio(NamedTuple):
-    """A speed-up with the bounds of its confidence interval."""
-
-    low: float
-    value: float
-    high: float
 
 
 def reconcile(
@@ -197,7 +189,7 @@ def _kept_visits(state: RunState, arms: Collection[str], shape: Shape) -> list[C
     ]
 
 
-def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Ratio | None:
+def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Estimate | None:
     """Return the speed-up of the fastest calls with its bounds; None of too few calls."""
     fastest, reference = fastest_call(ours), fastest_call(theirs)
     if fastest is None or reference is None:
@@ -207,10 +199,12 @@ def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Ratio | None
         math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
         for calls in (theirs, ours)
     )
-    return Ratio(ratio / slower, ratio, ratio * faster)
+    return Estimate(ratio / slower, ratio, ratio * faster)
 
 
-def _reconcile(cell: Cell, found: Ratio, margin: float, missed: float, share: float | None) -> Cell:
+def _reconcile(
+    cell: Cell, found: Estimate, margin: float, missed: float, share: float | None
+) -> Cell:
     """Return the cell with the ratio of the fastest calls where it contradicts the speed-up.
 
     `share` is the least share of it that the program may have on a quiet machine; None where the
@@ -234,7 +228,7 @@ def _reconcile(cell: Cell, found: Ratio, margin: float, missed: float, share: fl
     return _with_seconds(changed, paired.value / speedup.value)
 
 
-def _contradict(paired: Interval, fastest: Ratio, margin: float) -> bool:
+def _contradict(paired: Interval, fastest: Estimate, margin: float) -> bool:
     low, ratio, high = fastest
     if paired.low is None or paired.high is None:
         return False
@@ -242,7 +236,7 @@ def _contradict(paired: Interval, fastest: Ratio, margin: float) -> bool:
     return not (is_near or (low <= paired.high and paired.low <= high))
 
 
-def _spanning(paired: Interval, fastest: Ratio) -> Interval:
+def _spanning(paired: Interval, fastest: Estimate) -> Interval:
     """Return the ratio of the fastest calls with the interval that holds both estimates."""
     low, ratio, high = fastest
     return msgspec.structs.replace(

@@ -11,7 +11,6 @@ Platforms are this one, and the devices of stored and imported runs of the same 
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -145,20 +144,6 @@ def _converge(ids: Sequence[str], workflows: Mapping[str, Workflow]) -> float | 
     return statistics.fmean(
         len(one & two) / len(one | two) for one, two in itertools.combinations(lines, 2)
     )
-
-
-def describe_portability(portability: Portability | None, workflow: Workflow) -> str:
-    found = find_application(portability, workflow)
-    if portability is None or found is None:
-        return "this model was measured on no other platform"
-    names = " and ".join(
-        f"{platform.name} (run {platform.run})" for platform in portability.platforms
-    )
-    if found.performance_portability is None:
-        unknown = ", ".join(name for name, value in found.efficiencies.items() if value is None)
-        return f"it was not measured on {unknown}"
-    rounded = math.floor(found.performance_portability * 100) / 100
-    return f"performance portability {rounded:.2f} over {names}"
 
 
 def find_application(

@@ -45,7 +45,7 @@ def recommend(
     rounds and processes may still settle the decision.
     """
     question, results, scored = answer.question, answer.results, answer.scores
-    is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
+    is_unfit = results.is_busy if while_running else results.is_unfit
     # Figures of an unfit machine exclude no arm that may meet a constraint.
     rivals = [
         each
@@ -56,27 +56,27 @@ def recommend(
         raise nothing_viable(answer, outstanding or ())
     contest = certainty.Contest(results, scored, rivals, question, catalogue.rubric)
     winner = contest.advised
-    found = certainty.assess(contest, fit=not is_unfit, outstanding=outstanding)
+    decision = certainty.assess(contest, fit=not is_unfit, outstanding=outstanding)
     next_budget = choose_next_budget(
         catalogue.presets.budgets.values(),
         question.budget,
         made=results.repeats,
-        needed=found.needed_repetitions,
+        needed=decision.needed_repetitions,
     )
     bounds = question.constraints
     is_met = not any(each.crossed_by(answer.measurements[winner.arm]) for each in bounds)
-    if is_unfit and not (is_met and found.word != "OPEN"):
+    if is_unfit and not (is_met and decision.word != "OPEN"):
         fastest = max(rivals, key=lambda each: (each.speedup, -each.rank))
         leaders = (RankedArm(each, answer.measurements[each.arm]) for each in (winner, fastest))
         raise machine_unfit(results, next_budget, *leaders)
-    return _advise(answer, catalogue, winner, found, by_shape, next_budget)
+    return _advise(answer, catalogue, winner, decision, by_shape, next_budget)
 
 
 def _advise(
     answer: Answer,
     catalogue: Catalogue,
     winner: ScoredArm,
-    found: Decision,
+    decision: Decision,
     by_shape: Mapping[Shape, Sequence[ScoredArm]],
     next_budget: Budget | None,
 ) -> Recommendation:
@@ -88,14 +88,14 @@ def _advise(
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
     trust_grade, trust_reasons = trust.grade(
-        results, found.word, answer.unmeasured_shapes, gain=gain, is_baseline=is_baseline
+        results, decision.word, answer.unmeasured_shapes, gain=gain, is_baseline=is_baseline
     )
     runner_up = _runner_up(winner, viable, results.baseline)
     candidates = [measurements[each.arm] for each in viable]
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
-        decision=found,
+        decision=decision,
         next_budget=next_budget,
         best_exact=next((each.arm for each in viable if measurements[each.arm].is_exact), None),
         best_native=next((each.arm for each in viable if each.weight_format is None), None),
@@ -112,14 +112,14 @@ def _advise(
         first_to_serve=first_to_serve(candidates, question.requests),
         costs=price(candidates, question.price_of_all_devices),
         constraints=sensitivity.constraint_effects(answer.scores, question.constraints, winner.arm),
-        guideline=_guideline_opinion(answer, catalogue, winner, found),
+        guideline=_guideline_opinion(answer, catalogue, winner, decision),
         advice_by_shape=advise_by_shape(winner, results, by_shape),
         next_steps=tuple(
             _next_steps(
                 answer,
                 measurements[winner.arm],
                 catalogue.workflows,
-                found,
+                decision,
                 trust=trust_grade,
                 budget=next_budget,
             )
@@ -147,7 +147,7 @@ def _can_try_tf32(answer: Answer, catalogue: Catalogue) -> bool:
 
 
 def _guideline_opinion(
-    answer: Answer, catalogue: Catalogue, winner: ScoredArm, found: Decision
+    answer: Answer, catalogue: Catalogue, winner: ScoredArm, decision: Decision
 ) -> GuidelineOpinion | None:
     guideline = choose_guideline(catalogue.guidelines, answer.question)
     if guideline is None:
@@ -157,7 +157,7 @@ def _guideline_opinion(
         id=guideline.id,
         says=guideline.says,
         workflows=guideline.workflows,
-        agrees=agrees_with(guideline, winner.arm, found.as_good, measured),
+        agrees=agrees_with(guideline, winner.arm, decision.as_good, measured),
         source=guideline.source,
     )
 
@@ -208,7 +208,7 @@ def _next_steps(
     answer: Answer,
     advised: Measurement,
     workflows: Sequence[Workflow],
-    found: Decision,
+    decision: Decision,
     *,
     trust: Trust,
     budget: Budget | None,
@@ -226,7 +226,7 @@ def _next_steps(
         f"{build.arm} was {'stopped while it was' if build.started else 'not'} built, "
         f"so its speed is not known: {build.fix}"
         for build in answer.results.stopped_builds
-        if build.fix and build.arm not in found.outstanding
+        if build.fix and build.arm not in decision.outstanding
     ]
     left_out = [
         f"to measure {each.title} too: leave out --workflows"
@@ -234,20 +234,20 @@ def _next_steps(
         if each.workflow == PLAIN_COMPILE and each.status == "excluded" and not each.fix
     ]
     others = [*unbuilt, *_installation_steps(answer.excluded, workflows)]
-    settle = _settling_steps(answer, found, trust, budget) if len(answer.scores) > 1 else []
-    if found.word in {"LIKELY", "OPEN"}:
+    settle = _settling_steps(answer, decision, trust, budget) if len(answer.scores) > 1 else []
+    if decision.word in {"LIKELY", "OPEN"}:
         return [*settle, *left_out, *others, *keep]
     return [*settle, *left_out, *keep, *others]
 
 
 def _settling_steps(
-    answer: Answer, found: Decision, trust: Trust, budget: Budget | None
+    answer: Answer, decision: Decision, trust: Trust, budget: Budget | None
 ) -> list[str]:
-    late = [each for each in answer.unmeasured if each.arm in found.outstanding]
+    late = [each for each in answer.unmeasured if each.arm in decision.outstanding]
     fix = next(filter(None, (each.fix for each in late)), "allow more with --budget")
     steps = [f"to measure {join_names([each.title for each in late])} too: {fix}"] if late else []
-    is_noisy = found.word == "OPEN" or trust == "D"
-    if is_noisy or (found.word == "LIKELY" and found.needed_repetitions):
+    is_noisy = decision.word == "OPEN" or trust == "D"
+    if is_noisy or (decision.word == "LIKELY" and decision.needed_repetitions):
         quiet = " --wait-for-quiet 5min" if is_noisy or budget is None else ""
         longer = f" --budget {budget.name}" if budget else ""
         steps.append(f"measure again with{quiet}{longer}, which repeats the leaders")

@@ -9,11 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.decide.grades import ArmFacts, facts_of, infer_new_shapes, rate, rounded
-from advisor.decide.performance_portability import (
-    describe_portability,
-    find_application,
-    is_lossless,
-)
+from advisor.decide.performance_portability import find_application, is_lossless
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import ARM_FIGURES, CRITERIA, TIERS, Constraint, FailedConstraint
@@ -116,9 +112,7 @@ def _score_arm(
         fact: evidence if each == "measured" else each for fact, each in facts.evidence.items()
     }
     ratings = {
-        criterion.id: _explain(
-            rate(criterion, facts.values, catalogue.rubric, known), criterion.id, results, workflow
-        )
+        criterion.id: rate(criterion, facts.values, catalogue.rubric, known)
         for criterion in catalogue.rubric.criteria
     }
     return ScoredArm(
@@ -178,13 +172,6 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
     return tuple(
         msgspec.structs.replace(one, rank=number) for number, one in enumerate(ordered, start=1)
     )
-
-
-def _explain(rating: Rating, criterion: str, results: Results, workflow: Workflow) -> Rating:
-    if criterion != "portability":
-        return rating
-    more = describe_portability(results.portability, workflow)
-    return msgspec.structs.replace(rating, why=f"{rating.why}; {more}")
 
 
 def value_of(

@@ -19,9 +19,8 @@ from advisor.domain.results import Results
 from advisor.domain.text import format_share, write_count
 from probes.shape import Shape
 
-#: Difference between two equal workers above which the machine does not count as steady, and above
-#: which nothing that was measured can be trusted.
-STEADY_NOISE, UNFIT_NOISE = 0.05, 0.5
+#: Difference between two equal workers above which the machine does not count as steady.
+STEADY_NOISE = 0.05
 #: Shares of the visits, of discarded ones and of those made on a busy machine, above which the
 #: machine does not count as steady.
 MOST_STEADY_DISCARDED, MOST_STEADY_UNFIT = 0.05, 0.05
@@ -30,9 +29,6 @@ MOST_STEADY_DISCARDED, MOST_STEADY_UNFIT = 0.05, 0.05
 FEWEST_DIFFERENCES = 3
 #: Share of the gain, both as logarithms, above which such a difference makes the gain doubtful.
 MOST_OF_GAIN = 0.5
-#: Share of the visits that count, made on a busy machine, above which nothing that was measured
-#: can be trusted.
-MOST_UNFIT = 0.5
 
 
 def grade(
@@ -71,20 +67,12 @@ def grade(
     return trust, tuple(reasons)
 
 
-def is_unfit(results: Results) -> bool:
-    return bool(find_unfitness(results))
-
-
-def is_busy(results: Results) -> bool:
-    return results.visits.unfit > MOST_UNFIT * max(results.visits.kept, 1)
-
-
 def find_unfitness(results: Results) -> list[str]:
     """Return why nothing that was measured can be trusted."""
     reasons = []
-    if is_busy(results):
+    if results.is_busy:
         reasons.append(_describe_unfit_visits(results))
-    if (results.noise_floor or 0.0) > UNFIT_NOISE:
+    if results.is_noisy:
         reasons.append(_describe_noise(results.noise_floor or 0.0))
     return reasons
 

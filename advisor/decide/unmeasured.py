@@ -307,7 +307,7 @@ def machine_unfit(
     """`budget` is that of a further run; None where no budget makes more repetitions."""
     reason = trust.find_unfitness(results)[0]
     next_step = "stop other work on this machine and measure again"
-    if not trust.is_busy(results):
+    if not results.is_busy:
         longer = f"longer with --budget {budget.name}, or " if budget else ""
         next_step = f"measure {longer}on a machine whose processors nothing else uses"
     places = {"seems to lead by score": leader, "seems the fastest": fastest}

@@ -17,6 +17,9 @@ from probes.shape import Shape
 
 #: A smaller relative difference in speed does not matter.
 EQUIVALENCE_MARGIN = 0.02
+#: Nothing that was measured can be trusted above this difference between two equal workers, and
+#: above this share of the visits that count and were made on a busy machine.
+UNFIT_NOISE, MOST_UNFIT = 0.5, 0.5
 
 
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +155,20 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_arm(self) -> dict[str, Measurement]:
         return {each.arm: each for each in self.measurements}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether other work or heat disturbed most visits."""
+        return self.visits.unfit > MOST_UNFIT * max(self.visits.kept, 1)
+
+    @property
+    def is_noisy(self) -> bool:
+        return (self.noise_floor or 0.0) > UNFIT_NOISE
+
+    @property
+    def is_unfit(self) -> bool:
+        """Whether nothing that was measured can be trusted."""
+        return self.is_busy or self.is_noisy
 
     @property
     def cells(self) -> list[tuple[str, Cell]]:

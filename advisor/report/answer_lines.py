@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
@@ -30,7 +29,7 @@ UNFIT_NOTICE = (
 
 
 def unfit_notice(answer: Answer) -> list[str]:
-    return [UNFIT_NOTICE] if answer.has_unfit_problem or is_unfit(answer.results) else []
+    return [UNFIT_NOTICE] if answer.has_unfit_problem or answer.results.is_unfit else []
 
 
 def caveats(answer: Answer) -> list[str]:

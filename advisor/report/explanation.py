@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from advisor.ask import catalogue_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
-from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
@@ -115,7 +114,7 @@ def explain_arm(
 
 
 def _measured_lines(answer: Answer, ranked: RankedArm, workflow: Workflow | None) -> list[str]:
-    unfit, measured = is_unfit(answer.results), ranked.measured
+    unfit, measured = answer.results.is_unfit, ranked.measured
     lines = ["  measured (95 % intervals in brackets)"]
     for cell in measured.cells:
         speedup = _write_speedup(answer, cell.speedup)
@@ -155,7 +154,7 @@ def _measured_lines(answer: Answer, ranked: RankedArm, workflow: Workflow | None
 
 
 def _write_speedup(answer: Answer, speedup: Interval) -> str:
-    unfit = is_unfit(answer.results)
+    unfit = answer.results.is_unfit
     return text.write_speedup(speedup, unfit=unfit, interval=True, in_words=unfit, decimals=3)
 
 

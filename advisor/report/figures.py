@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from advisor.decide.trust import is_unfit
 from advisor.domain import constraints
 from advisor.domain.accuracy import worst_check
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
@@ -81,7 +80,7 @@ RUN: tuple[Figure[Answer], ...] = (
     Figure("device", str, lambda answer: answer.device_name),
     Figure("decision", str, _decision),
     Figure("trust", str, lambda answer: getattr(answer.recommendation, "trust", None)),
-    Figure("machine_unfit", int, lambda answer: int(is_unfit(answer.results))),
+    Figure("machine_unfit", int, lambda answer: int(answer.results.is_unfit)),
 )
 ARM: tuple[Figure[ListedArm], ...] = (
     Figure("workflow", str, lambda each: each.entry.workflow),

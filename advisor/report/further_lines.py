@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.rivals import find_faster_arm
-from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
@@ -157,7 +156,7 @@ def describe_precision(decided: AdvisedAnswer) -> list[str]:
 
 
 def _alternative(decided: AdvisedAnswer, arm: str | None) -> str:
-    if not arm or is_unfit(decided.answer.results):
+    if not arm or decided.answer.results.is_unfit:
         return decided.answer.titles[arm] if arm else ""
     return f"{decided.answer.titles[arm]} ({decided.arms[arm].speedup:.2f}x)"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import is_of_likeliest
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
@@ -178,7 +177,7 @@ UNTIMED_HEADS = {"arm", "batch", "same texts", "divergence, nats", "cache MiB"}
 
 def text_rows(answer: Answer) -> list[list[str]]:
     """Speeds of a machine that was not fit to measure on are left out."""
-    unfit = is_unfit(answer.results)
+    unfit = answer.results.is_unfit
     columns = [
         (head, (lambda _: MISSING) if unfit and head not in UNTIMED_HEADS else write)
         for head, write in TEXT_COLUMNS
@@ -194,7 +193,7 @@ def _generated(answer: Answer) -> Iterator[Generated]:
 
 
 def mismatch_lines(answer: Answer) -> list[str]:
-    if is_unfit(answer.results):
+    if answer.results.is_unfit:
         return []
     return [
         f"{MISMATCH_MARK} {measured.arm} @{cell.shape}: {metrics.latency_mismatch}"

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from advisor.decide.rivals import arms_as_good, find_faster_arm, is_baseline_as_good
-from advisor.decide.trust import find_unfitness, is_unfit
+from advisor.decide.trust import find_unfitness
 from advisor.domain import text
 from advisor.domain.answer import AdvisedAnswer, Answer, UnmeasuredArm
 from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError
@@ -146,8 +146,9 @@ def certainty_line(decided: AdvisedAnswer, *, has_reasons: bool = True) -> str:
         why = ["no other arm is much better"]
     if why[1:] and not has_reasons:
         why = [why[0], text.write_count(len(why) - 1, "other reason")]
+    reasons = f": {'; '.join(why)}" if why else ""
     sentences = [
-        f"{': '.join([f'{word}{among}', *filter(None, ['; '.join(why)])])}.",
+        f"{word}{among}{reasons}.",
         _speed(decided),
         _chosen_for(decided),
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good else "",
@@ -278,7 +279,7 @@ def _speed(decided: AdvisedAnswer) -> str:
     """Return the speed-up, and where the advised arm is slower than the baseline."""
     if decided.is_baseline:
         return ""
-    baseline, unfit = decided.answer.baseline_title, is_unfit(decided.answer.results)
+    baseline, unfit = decided.answer.baseline_title, decided.answer.results.is_unfit
     shown = text.write_speedup(decided.advised.speedup, unfit=unfit, interval=True, in_words=True)
     measured = "the request rate of" if further_lines.describe_goodput(decided) else "as fast as"
     speed = f"{shown.capitalize()} {measured} {baseline}"

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from advisor.decide.diagnosis import find_bound
-from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Bound, CallDiagnosis
 from advisor.domain.text import write_speedup
@@ -71,7 +70,7 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
     is_refuted = of_graph is not None and of_graph.value < LEAST_GAIN_OF_GRAPH
     if limit is None or (bound == "launch" and is_refuted):
         return ""
-    is_doubtful, otherwise = is_unfit(answer.results), limit.otherwise
+    is_doubtful, otherwise = answer.results.is_unfit, limit.otherwise
     best = max(gains, key=lambda arm: gains[arm].value, default=None)
     if best is not None and gains[best].value >= NOTABLE_GAIN:
         low = gains[best].low

@@ -6,7 +6,6 @@ import math
 
 from advisor.decide import rivals
 from advisor.decide.sensitivity import SAME_SCORE, grades_of
-from advisor.decide.trust import is_unfit
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.model import FactoryModel, OnnxModel, name_own_shapes
@@ -85,7 +84,7 @@ def wrapper_lines(answer: Answer, measured: Measurement) -> int:
 
 def describe_gain(answer: Answer, scored: ScoredArm) -> str:
     speedup = answer.measurements[scored.arm].speedup
-    return write_speedup(speedup, unfit=is_unfit(answer.results), in_words=True)
+    return write_speedup(speedup, unfit=answer.results.is_unfit, in_words=True)
 
 
 def describe_equals(
@@ -215,7 +214,7 @@ def _describe_batch(answer: Answer) -> list[str]:
 def _describe_leads(decided: AdvisedAnswer) -> list[str]:
     """Return at which shapes another arm is better; single figures of an unfit machine are none."""
     ahead: dict[str, list[ShapeAdvice]] = {}
-    for each in () if is_unfit(decided.answer.results) else rivals.shapes_led_by_others(decided):
+    for each in () if decided.answer.results.is_unfit else rivals.shapes_led_by_others(decided):
         ahead.setdefault(each.arm, []).append(each)
     lines = []
     for arm, led in ahead.items():

@@ -16,7 +16,6 @@ from importlib import resources
 import jinja2
 from markupsafe import Markup
 
-from advisor.decide.trust import is_unfit
 from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import (
@@ -73,7 +72,7 @@ def render(answer: Answer, script: str | None = None) -> str:
         limits=describe_limits(answer),
         memory_sources=sorted({each.memory_bytes.source for each in answer.results.measurements}),
         setup_facts=setup_facts(answer),
-        unfit=is_unfit(answer.results),
+        unfit=answer.results.is_unfit,
         script=script,
         contents=_contents(answer, tables, drawn, script),
     )

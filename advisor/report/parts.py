@@ -9,7 +9,6 @@ import math
 import operator
 from collections.abc import Sequence
 
-from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import TrainedLoss, is_of_likeliest, worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import LETTERS
@@ -123,7 +122,7 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
 
 def _speed_at(answer: Answer, arm: str, shape: Shape) -> str:
     (cell,) = (each for each in answer.measurements[arm].cells if each.shape == shape)
-    return write_speedup(cell.speedup, unfit=is_unfit(answer.results))
+    return write_speedup(cell.speedup, unfit=answer.results.is_unfit)
 
 
 def _portability_table(answer: Answer) -> list[ReportTable]:
@@ -216,7 +215,7 @@ def arms_on_front(ranking: Sequence[RankedArm]) -> set[str]:
 
 def _accuracy_table(answer: Answer) -> list[ReportTable]:
     """Return the table with the losses along a text; none without a quantised arm or a metric."""
-    ranking, unfit = answer.ranking, is_unfit(answer.results)
+    ranking, unfit = answer.ranking, answer.results.is_unfit
     losses = [measured.trained_loss for _, measured in ranking]
     is_metric_known = any(loss is not None and loss.metric is not None for loss in losses)
     if not (is_metric_known or any(scored.weight_format for scored, _ in ranking)):

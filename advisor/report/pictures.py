@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from advisor.ask.catalogue_files import read_shipped
 from advisor.decide.sensitivity import leading_regions
-from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import PILLARS, Priorities
@@ -44,7 +43,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw(answer: Answer, ranking: Sequence[RankedArm], shapes: Sequence[Shape]) -> Pictures:
     marks, results, advice = svg.marks_of(answer, ranking), answer.results, answer.recommendation
-    question, unfit = answer.question, is_unfit(results)
+    question, unfit = answer.question, results.is_unfit
     rules = read_shipped().accuracy.with_tolerance(question.accuracy)
     noise_floors = {each.shape: each.noise_floor for each in results.races}
     return Pictures(

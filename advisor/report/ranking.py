@@ -9,7 +9,6 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import (
     ARM_FIGURES,
@@ -61,7 +60,7 @@ def ranking_columns(
 
     Times of a machine that was not fit to measure on have no columns.
     """
-    is_text, unfit = speed_unit(answer) == "tok/s", is_unfit(answer.results)
+    is_text, unfit = speed_unit(answer) == "tok/s", answer.results.is_unfit
     return [
         RankingColumn("rank", "#", lambda each: _rank(answer, each), "rank"),
         RankingColumn("arm", "arm", lambda each: each.arm, "arm"),
@@ -208,7 +207,7 @@ def _call(answer: Answer, shape: Shape, ranked: RankedArm) -> str:
 
 def is_range(answer: Answer, ranked: RankedArm, rating: Rating) -> bool:
     """Return whether a grade is that of a speed-up of which only a range is known."""
-    return rating.fact == "speedup" and (ranked.speedup.is_range() or is_unfit(answer.results))
+    return rating.fact == "speedup" and (ranked.speedup.is_range() or answer.results.is_unfit)
 
 
 def write_fact(answer: Answer, ranked: RankedArm, rating: Rating) -> str:

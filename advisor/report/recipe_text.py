@@ -17,17 +17,17 @@ from advisor.domain.text import format_interval, format_seconds, write_speedup
 from advisor.recipes import server
 from advisor.recipes.snippet import StartScripts, compose_snippet, compose_starts, lines_for
 from advisor.report.answer_lines import caveats, is_fixed, unfit_notice
+from advisor.report.arm_recipe import ArmRecipe, choose_recipe
 from advisor.report.formatting import format_error
-from advisor.report.found_recipe import FoundRecipe, choose_recipe
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from probes.shape import Shape
 
 
-def render_server(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
+def render_server(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
     """Return the server; raise `NoRecipeError` for a workflow that has none."""
-    if found.serving_command:
-        return _render_command(answer, ranked, found)
+    if recipe.serving_command:
+        return _render_command(answer, ranked, recipe)
     question = answer.question
     if question.task != "forward":
         raise NoRecipeError(
@@ -36,16 +36,16 @@ def render_server(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
         )
     fastest = max(ranked.cells, key=lambda cell: cell.throughput.value, default=None)
     size = fastest.shape.batch_size if fastest else question.batch_sizes[0]
-    snippet = compose_snippet(question, size, found.integration, found.inputs)
-    is_batched = all(each.batched for each in found.inputs or ())
-    joins_requests = size > 1 and is_batched and found.coupled_rows is False
-    body = server.compose_server(snippet, size, found.inputs, joins_requests=joins_requests)
+    snippet = compose_snippet(question, size, recipe.integration, recipe.inputs)
+    is_batched = all(each.batched for each in recipe.inputs or ())
+    joins_requests = size > 1 and is_batched and recipe.coupled_rows is False
+    body = server.compose_server(snippet, size, recipe.inputs, joins_requests=joins_requests)
     rows = "1 row" if joins_requests or size == 1 else f"{size} rows"
     title = f"Serve {question.model.name} with {ranked.arm}, {question.precision}."
     title = " ".join([title, *caveats(answer)])
     use = f"Up to {size} requests share a call" if joins_requests else "Each is a call of its own"
     return f'''\
-{script_header(found, server.REQUIREMENTS)}
+{script_header(recipe, server.REQUIREMENTS)}
 """{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
 
 {install_command(question.device)} --port 8000
@@ -57,12 +57,12 @@ returns {{"outputs": [...]}}. {use}.
 {body}'''
 
 
-def _render_command(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
+def _render_command(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
     question, install = answer.question, ""
-    if found.python:
-        script_header(found)  # refuses what is not pinned
-        install = f"# uv pip install {shlex.join(found.requirements)}\n"
-    words = server.user_words(found.serving_command or "", question.model.name)
+    if recipe.python:
+        script_header(recipe)  # refuses what is not pinned
+        install = f"# uv pip install {shlex.join(recipe.requirements)}\n"
+    words = server.user_words(recipe.serving_command or "", question.model.name)
     command = shlex.join(words)
     title = (
         f"{question.model.name} with {ranked.arm} on {answer.device_name}, {question.precision}."
@@ -84,18 +84,18 @@ exec {command} "$@"
 """
 
 
-def render_short(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
+def render_short(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
     """Return the server that was under load, or the snippet; raise `NoRecipeError` without one.
 
     Of an answer without its run, return the command, or the lines that adopt the arm.
     """
     if answer.question.serves:
-        return render_server(answer, ranked, found)
-    if not found.python:
+        return render_server(answer, ranked, recipe)
+    if not recipe.python:
         shape = answer.code_shape(ranked)
-        lines = lines_for(answer.question, found.integration, shape.batch_size)
+        lines = lines_for(answer.question, recipe.integration, shape.batch_size)
         return f"{_docstring(answer, ranked, shape, ONLY_LINES)}\n\n{lines}"
-    return render_snippet(answer, ranked, found)
+    return render_snippet(answer, ranked, recipe)
 
 
 def render_recommended(answer: Answer, run: Run | None) -> str | None:
@@ -122,36 +122,36 @@ ONLY_LINES = (
 DOCSTRING_WIDTH = 100
 
 
-def shadows_import(name: str, text: str, found: FoundRecipe) -> bool:
+def shadows_import(name: str, text: str, recipe: ArmRecipe) -> bool:
     """Return whether a script of this name would be imported instead of a module that it needs.
 
     Python searches the script's directory first.
     """
     installed = {
-        re.split(r"==|\[", requirement)[0].replace("-", "_") for requirement in found.requirements
+        re.split(r"==|\[", requirement)[0].replace("-", "_") for requirement in recipe.requirements
     }
     needed = {*IMPORTED.findall(text), *installed, *sys.stdlib_module_names}
     return name.removesuffix(".py") in needed
 
 
 def render_snippet(
-    answer: Answer, ranked: RankedArm, found: FoundRecipe, shape: Shape | None = None
+    answer: Answer, ranked: RankedArm, recipe: ArmRecipe, shape: Shape | None = None
 ) -> str:
     """Raise `NoRecipeError` where a model has none; `shape` defaults to `code_shape`."""
     question, shape = answer.question, shape or answer.code_shape(ranked)
-    body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
-    how = ONCE if any(each.write for each in found.starts.values()) else ""
+    body = compose_snippet(question, shape.batch_size, recipe.integration, recipe.inputs)
+    how = ONCE if any(each.write for each in recipe.starts.values()) else ""
     if is_fixed(ranked) and len(question.shapes) > 1:
         how = f"It takes this shape only: --batch-size prints the code of another one. {how}"
-    return _script(answer, ranked, found, shape, body, how)
+    return _script(answer, ranked, recipe, shape, body, how)
 
 
 def _script(
-    answer: Answer, ranked: RankedArm, found: FoundRecipe, shape: Shape, body: str, start: str
+    answer: Answer, ranked: RankedArm, recipe: ArmRecipe, shape: Shape, body: str, start: str
 ) -> str:
     """`start` says what the script does beside its calls."""
     install = f"\n{install_command(answer.question.device)}\n"
-    return f"{script_header(found)}\n{_docstring(answer, ranked, shape, start, install)}\n\n{body}"
+    return f"{script_header(recipe)}\n{_docstring(answer, ranked, shape, start, install)}\n\n{body}"
 
 
 def _docstring(
@@ -175,30 +175,30 @@ def _docstring(
     return f'"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}\n{install}"""'
 
 
-def render_start(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
-    scripts, how = _start_scripts(answer, ranked, found)
+def render_start(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
+    scripts, how = _start_scripts(answer, ranked, recipe)
     if scripts.write:
         how += " The script of --style write has written it before, in the same folder."
-    return _script(answer, ranked, found, answer.code_shape(ranked), scripts.start, how)
+    return _script(answer, ranked, recipe, answer.code_shape(ranked), scripts.start, how)
 
 
-def render_write(answer: Answer, ranked: RankedArm, found: FoundRecipe) -> str:
-    scripts, _ = _start_scripts(answer, ranked, found)
+def render_write(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
+    scripts, _ = _start_scripts(answer, ranked, recipe)
     if not scripts.write:
         raise NoRecipeError(
             f"{ranked.arm} starts fastest by {scripts.way}, for which no script writes anything",
             "use --style start",
         )
     how = "Writes the file with which the script of --style start begins."
-    return _script(answer, ranked, found, answer.code_shape(ranked), scripts.write, how)
+    return _script(answer, ranked, recipe, answer.code_shape(ranked), scripts.write, how)
 
 
 def _start_scripts(
-    answer: Answer, ranked: RankedArm, found: FoundRecipe
+    answer: Answer, ranked: RankedArm, recipe: ArmRecipe
 ) -> tuple[StartScripts, str]:
     """Return the fastest start, or without a measured one the first from a file, and its time."""
     question, size = answer.question, answer.code_shape(ranked).batch_size
-    scripts = compose_starts(question, size, found.integration, found.starts, found.inputs)
+    scripts = compose_starts(question, size, recipe.integration, recipe.starts, recipe.inputs)
     fastest = ranked.measured.fastest_start
     if fastest is not None:
         timed = describe_shapes(answer, [question.start_shape])
@@ -219,21 +219,21 @@ def install_command(device: str) -> str:
     return "uv run FILE"
 
 
-def script_header(found: FoundRecipe, additional: Sequence[str] = ()) -> str:
+def script_header(recipe: ArmRecipe, additional: Sequence[str] = ()) -> str:
     """Return the header of PEP 723; raise `NoRecipeError` for requirements that are not pinned.
 
     `additional` requirements are the program's own.
     """
-    if not PYTHON.fullmatch(found.python) or not all(map(PINNED.fullmatch, found.requirements)):
+    if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
         raise NoRecipeError(
             "the stored recipe asks for a requirement that is not pinned", "measure again"
         )
     requirements = "\n".join(
-        f'#     "{requirement}",' for requirement in (*found.requirements, *additional)
+        f'#     "{requirement}",' for requirement in (*recipe.requirements, *additional)
     )
     return f"""\
 # /// script
-# requires-python = "{found.python}"
+# requires-python = "{recipe.python}"
 # dependencies = [
 {requirements}
 # ]

@@ -24,8 +24,8 @@ from advisor.domain.snippet import (
 )
 from advisor.domain.text import format_interval, format_milliseconds, is_unknown, write_speedup
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
+from advisor.report.arm_recipe import ArmRecipe, choose_recipe
 from advisor.report.formatting import describe_problem
-from advisor.report.found_recipe import FoundRecipe, choose_recipe
 from advisor.report.further_lines import DOUBTS, describe_variant
 from advisor.report.recipe_text import render_snippet
 from advisor.store.runs import Run
@@ -53,7 +53,7 @@ def compose_pair(
     `lines` follow the imports of the arm's own ones. Raise `VerificationError` for what no snippet
     repeats, and `NoRecipeError` for an arm without one.
     """
-    ranked, found = choose_recipe(answer, run, name, batch_size)
+    ranked, recipe = choose_recipe(answer, run, name, batch_size)
     shape, plan = answer.code_shape(ranked), run.state().plan
     cell = next((each for each in ranked.cells if each.shape == shape), None)
     planned, baseline = next(each for each in plan.arms if each.id == ranked.arm), plan.baseline
@@ -64,7 +64,7 @@ def compose_pair(
         )
     if cell is None:
         raise VerificationError(f"{ranked.arm} was not measured to its end", "measure it again")
-    own = compose(answer, planned, cell.shape, ranked, with_lines(found, lines))
+    own = compose(answer, planned, cell.shape, ranked, with_lines(recipe, lines))
     compared = compose(answer, baseline, cell.shape, *choose_recipe(answer, run, baseline.id))
     model = answer.question.model
     if isinstance(model, TransformersModel) and model.weights == "random":
@@ -77,10 +77,10 @@ def compose_pair(
         planned=planned,
         own=own,
         baseline=compared,
-        allowed=None if cell.shape in unchecked else found.allowances.get(str(cell.shape)),
+        allowed=None if cell.shape in unchecked else recipe.allowances.get(str(cell.shape)),
         one_by_one=answer.question.device == "cuda" and MAIN_GUARD in own.text,
         cell=cell,
-        requirements=found.requirements,
+        requirements=recipe.requirements,
     )
 
 
@@ -98,17 +98,17 @@ def refuse_baseline(answer: Answer, name: str) -> None:
     )
 
 
-def with_lines(found: FoundRecipe, lines: str) -> FoundRecipe:
-    imports, steps = split_imports(found.integration)
+def with_lines(recipe: ArmRecipe, lines: str) -> ArmRecipe:
+    imports, steps = split_imports(recipe.integration)
     integration = "\n".join([*imports, "", *lines.split("\n"), *steps])
-    return dataclasses.replace(found, integration=integration) if lines else found
+    return dataclasses.replace(recipe, integration=integration) if lines else recipe
 
 
 def compose(
-    answer: Answer, planned: Arm, shape: Shape, ranked: RankedArm, found: FoundRecipe
+    answer: Answer, planned: Arm, shape: Shape, ranked: RankedArm, recipe: ArmRecipe
 ) -> Snippet:
     """Return the snippet that `recipe` prints; raise `VerificationError` where it has no call."""
-    text = render_snippet(answer, ranked, found, shape)
+    text = render_snippet(answer, ranked, recipe, shape)
     if not EACH_CALL.search(text):
         raise VerificationError(
             f"{planned.id} only serves: its snippet has no call to repeat",
@@ -119,50 +119,50 @@ def compose(
     return Snippet(text=text, python=planned.python, folders=folders)
 
 
-def render_verification(found: Verification) -> str:
-    baseline, result = found.baseline, RESULT_TEXTS[found.result]
-    lines = [f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}."]
-    if found.speedup_reached is not None:
-        own, other = map(format_milliseconds, (found.seconds_reached, found.baseline_seconds))
-        unfit = bool(found.doubt)
-        shown = write_speedup(found.speedup_reached, unfit=unfit, interval=True, in_words=True)
-        is_lost = is_unknown(found.speedup_reached)
+def render_verification(verified: Verification) -> str:
+    baseline, result = verified.baseline, RESULT_TEXTS[verified.result]
+    lines = [f"{verified.arm}, run {verified.run_id}, {verified.shape.description}: {result}."]
+    if verified.speedup_reached is not None:
+        own, other = map(format_milliseconds, (verified.seconds_reached, verified.baseline_seconds))
+        unfit = bool(verified.doubt)
+        shown = write_speedup(verified.speedup_reached, unfit=unfit, interval=True, in_words=True)
+        is_lost = is_unknown(verified.speedup_reached)
         reached = "how fast is not known" if is_lost else f"{shown} as fast as {baseline}"
         times = f"{own} ms a call instead of {other} ms"
-        if found.doubt:
-            times = DOUBTS[found.doubt]
-        lines.append(f"  {reached}: {times}; the run measured {format_interval(found.speedup)}")
+        if verified.doubt:
+            times = DOUBTS[verified.doubt]
+        lines.append(f"  {reached}: {times}; the run measured {format_interval(verified.speedup)}")
     agree = f"agree with those of {baseline}"
-    compared = agree if found.compared else "not compared: they differ from call to call"
-    lines.append(f"  outputs: {found.problem or compared}")
-    changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
-    check = found.quiet_check
+    compared = agree if verified.compared else "not compared: they differ from call to call"
+    lines.append(f"  outputs: {verified.problem or compared}")
+    changed = ", ".join(f"{name} is now {now}" for name, now in verified.changed_versions.items())
+    check = verified.quiet_check
     busy = "; ".join(describe_problem(each, check.activity) for each in check.problems)
     further = {
         "changed since: ": changed,
         "the machine was busy before, so the speed is uncertain: ": busy,
     }
     lines += [f"  {head}{text}" for head, text in further.items() if text]
-    lines += [] if found.holds else [f"Next: {_next_step(found)}"]
+    lines += [] if verified.holds else [f"Next: {_next_step(verified)}"]
     return "\n".join(lines) + "\n"
 
 
-def _next_step(found: Verification) -> str:
-    size = found.shape.batch_size
-    again = f"p3-advisor verify {found.run_id} {found.arm} --batch-size {size}"
-    if found.changed_versions:
+def _next_step(verified: Verification) -> str:
+    size = verified.shape.batch_size
+    again = f"p3-advisor verify {verified.run_id} {verified.arm} --batch-size {size}"
+    if verified.changed_versions:
         return (
             "install the measured versions, which recipe pins, or measure those of now:"
             " p3-advisor recommend"
         )
-    if found.result == "wrong":
+    if verified.result == "wrong":
         return "do not use its outputs; measure again, which checks them: p3-advisor recommend"
-    if shows_nothing(found.speedup, found.tolerance):
-        resume = f"p3-advisor resume {found.run_id} --wait-for-quiet 5min"
+    if shows_nothing(verified.speedup, verified.tolerance):
+        resume = f"p3-advisor resume {verified.run_id} --wait-for-quiet 5min"
         return f"measure the speed-up itself again: {resume}"
-    if found.quiet_check.problems or found.doubt == "busy":
+    if verified.quiet_check.problems or verified.doubt == "busy":
         return f"stop the other work on this machine, then {again}"
-    stays = "undecided" if found.result == "undecided" else "slower"
+    stays = "undecided" if verified.result == "undecided" else "slower"
     return f"time it for longer: {again} --seconds 30; if it stays {stays}, p3-advisor recommend"
 
 
@@ -170,11 +170,11 @@ def render_breaks(title: str, causes: Mapping[str, BreakCause | None]) -> str:
     """Return where the graph of an arm breaks, why, and what mends it; empty if it does not."""
     unknown = "what one costs is not known unless a setting mends it"
     lines = [f"Graph breaks of {title}; {unknown}:"] if causes else []
-    for reason, found in causes.items():
+    for reason, cause in causes.items():
         place, colon, _ = reason.partition(": ")
         where = f"{place}: " if colon and PLACE.fullmatch(place) else ""
-        remedy = found.advice or "a setting may mend it" if found else ""
-        lines.append(f"  {where}{found.cause}; {remedy}" if found else f"  {reason}")
+        remedy = cause.advice or "a setting may mend it" if cause else ""
+        lines.append(f"  {where}{cause.cause}; {remedy}" if cause else f"  {reason}")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -13,7 +13,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import RichLog, Static
 
 from advisor.decide.load_blocks import levels_of, valid_blocks
-from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
+from advisor.decide.trust import find_disturbances, find_unfitness
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import LoadQuestion
@@ -153,7 +153,7 @@ it has written anything. At its end either follows."""
         shape = baseline.cells[-1].shape if baseline and baseline.cells else None
         known = answer.results.cells if answer else ()
         cells = {arm: cell for arm, cell in known if cell.shape == shape}
-        fit = answer is None or not is_unfit(answer.results)
+        fit = answer is None or not answer.results.is_unfit
         now, entered = session.now(), session.phase_entered_at
         is_text = session.header.question.task == "generate"
         self.query_one(Table).fill(
@@ -246,7 +246,7 @@ def describe_leader(
         return Text(panels.printable(first_line(answer)))
     decision = advice.decision if advice else None
     word = decision.word if decision else "OPEN"
-    unfit = is_unfit(answer.results) or decision is None
+    unfit = answer.results.is_unfit or decision is None
     if leader.arm == answer.results.baseline:
         speed = "the baseline"
     else:

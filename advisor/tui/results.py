@@ -13,13 +13,12 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
 from advisor.decide.decision import decide_again
-from advisor.decide.trust import is_unfit
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.text import write_speedup
 from advisor.execute.execution import keeps_builds
-from advisor.report import explanation, found_recipe, recipe_text
+from advisor.report import arm_recipe, explanation, recipe_text
 from advisor.store.runs import Run
 from advisor.tui import actions, panels
 from advisor.tui.advisor_screen import AdvisorScreen
@@ -293,7 +292,7 @@ recipe prints it. Log: the output of the stack."""
         if not answer.has_unfit_problem:
             rank = f"rank {ranked.scored.rank} of {len(answer.ranking)}"
             title += Text(f"   {rank}   score {ranked.scored.score:.2f}")
-        speed = write_speedup(ranked.speedup, unfit=is_unfit(answer.results))
+        speed = write_speedup(ranked.speedup, unfit=answer.results.is_unfit)
         self.set_title(title + Text(f"   {speed}"))
         explained = explanation.explain_arm(answer, ranked, CRITERIA, known)
         for name, lines in zip(TABS, (explained, self._code(), self._log()), strict=True):
@@ -304,7 +303,7 @@ recipe prints it. Log: the output of the stack."""
     def _code(self) -> list[str]:
         answer = self._shown.answer
         try:
-            found = found_recipe.choose_recipe(answer, self._run, self._arm)
+            found = arm_recipe.choose_recipe(answer, self._run, self._arm)
             return recipe_text.render_short(answer, *found).splitlines()
         except NoRecipeError as error:
             return [error.what, f"next: {error.next_step}"]

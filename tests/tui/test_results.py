@@ -22,7 +22,7 @@ from advisor.ask.run_options import LaunchOptions
 from advisor.domain.answer import Problem
 from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Interval
-from advisor.report import found_recipe, recipe_text
+from advisor.report import arm_recipe, recipe_text
 from advisor.report.answer_files import decide, read_answer
 from advisor.report.answer_lines import short_answer_lines
 from advisor.report.generation import TEXT_COLUMNS
@@ -264,9 +264,7 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         await pilot.press("down", "c")
         assert app.screen is results
         answer, arm = decide(recorded), results.shown.answer.recommendation.arm
-        script = recipe_text.render_short(
-            answer, *found_recipe.choose_recipe(answer, recorded, arm)
-        )
+        script = recipe_text.render_short(answer, *arm_recipe.choose_recipe(answer, recorded, arm))
         assert script in capfd.readouterr().out
         monkeypatch.setattr(app.run_controller, "refuse_if_busy", lambda: True)
         await pilot.press("v")

@@ -192,7 +192,7 @@ def test_no_more_visits_are_discarded_than_the_limits_allow(busy_answer: Answer)
 
 
 def test_a_run_on_a_busy_machine_has_the_lowest_trust(busy_answer: Answer) -> None:
-    assert trust.is_unfit(busy_answer.results)
+    assert busy_answer.results.is_unfit
     assert trust.grade(busy_answer.results, "CLEAR", gain=1.5)[0] == "D"
     if busy_answer.recommendation is None:
         assert builders.known(busy_answer.problem).name == MachineUnfitError.name

@@ -37,7 +37,7 @@ from advisor.execute import servers
 from advisor.execute.drafts import propose
 from advisor.execute.execution import execute
 from advisor.probing import env_registry
-from advisor.report import found_recipe, generation, text_report
+from advisor.report import arm_recipe, generation, text_report
 from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -273,7 +273,7 @@ def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(meas
 
 
 def test_the_recipe_of_a_server_is_its_command(measured: Run) -> None:
-    found = builders.known(found_recipe.find_recipe(measured, "faster"))
+    found = builders.known(arm_recipe.find_recipe(measured, "faster"))
     last = builders.known(measured.state().processes["faster"][-1].serving)
     _, *measured_words = shlex.split(last.command)
     assert shlex.split(builders.known(found.serving_command)) == ["python", *measured_words]

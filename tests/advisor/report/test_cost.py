@@ -26,7 +26,7 @@ from advisor.domain.question import RequestLengths
 from advisor.domain.recommendation import BreakEven
 from advisor.domain.results import MeasuredInputs
 from advisor.recipes.server import REQUEST
-from advisor.report import found_recipe, generation, recipe_text
+from advisor.report import arm_recipe, generation, recipe_text
 from advisor.report.answer_files import decide
 from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line, is_fixed
 from advisor.store.store import Store
@@ -234,7 +234,7 @@ def answered(**changes: Any) -> Answer:
 
 
 def short(run: Any) -> str:
-    entry, found = found_recipe.choose_recipe(answered(), run, "compiled")
+    entry, found = arm_recipe.choose_recipe(answered(), run, "compiled")
     return recipe_text.render_short(answered(), entry, found)
 
 
@@ -256,7 +256,7 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
         *("--max-model-len", "78", "--port", "8000"),
     ]
     assert json.loads(shlex.split(request)[-1])["model"] == "model"
-    entry, found = found_recipe.choose_recipe(answer, None, "compiled")
+    entry, found = arm_recipe.choose_recipe(answer, None, "compiled")
     script = recipe_text.render_short(answer, entry, found)
     assert "--tensor-parallel-size 2" in script
     assert "# --max-model-len is" in script

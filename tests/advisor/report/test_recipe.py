@@ -24,9 +24,9 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import FactoryModel, Model, TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.text import format_interval, write_speedup
-from advisor.report import found_recipe, recipe_text
+from advisor.report import arm_recipe, recipe_text
 from advisor.report.answer_lines import caveats
-from advisor.report.found_recipe import FoundRecipe, pin
+from advisor.report.arm_recipe import ArmRecipe, pin
 from advisor.report.recipe_text import render_server
 from probes.events import Imported
 from probes.facts import EACH_CALL, InputSpec, InterpreterFacts, StartLines
@@ -34,7 +34,7 @@ from probes.runtime.process import read_environment
 from probes.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
-RECIPE = FoundRecipe(
+RECIPE = ArmRecipe(
     requirements=("numpy==2.4.6", "torch==2.13.0"),
     python="==3.11.*",
     integration=LINES,
@@ -43,7 +43,7 @@ RECIPE = FoundRecipe(
 )
 
 
-def found(**changes: Any) -> FoundRecipe:
+def found(**changes: Any) -> ArmRecipe:
     return builders.replace(RECIPE, **changes)
 
 
@@ -158,7 +158,7 @@ def measured(arm: str = "compiled", **changes: Any) -> Any:
 
 def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None:
     document, run = built_answers.answer(), measured()
-    entry, found = found_recipe.choose_recipe(document, run, "compiled")
+    entry, found = arm_recipe.choose_recipe(document, run, "compiled")
     script = recipe_text.render_snippet(document, entry, found)
     assert header_of(script) == {
         "requires-python": "==3.11.*",
@@ -176,7 +176,7 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
         for each in answer.results.measurements
     ]
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose_recipe(with_results(answer, measurements=tuple(with_lines)), run, "")
+        arm_recipe.choose_recipe(with_results(answer, measurements=tuple(with_lines)), run, "")
     assert builders.BASELINE in problem.value.next_step
     assert recipe_text.render_recommended(built_answers.answer(), run) is None
 
@@ -190,7 +190,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
     )
     answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose_recipe(answer, measured(recipe_facts=None), "")
+        arm_recipe.choose_recipe(answer, measured(recipe_facts=None), "")
     assert answer.run_id in problem.value.what
     assert refused.what in problem.value.what
     assert "--batch-sizes" not in problem.value.next_step
@@ -199,7 +199,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
     run = measured(recipe_facts=builders.recipe_facts(coupled_rows=coupled))
-    _, found = found_recipe.choose_recipe(built_answers.answer(), run, "compiled")
+    _, found = arm_recipe.choose_recipe(built_answers.answer(), run, "compiled")
     assert found.coupled_rows is coupled
 
 
@@ -267,7 +267,7 @@ def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path
     run = measured()
     header = builders.header(question=builders.question(model=FactoryModel(name=f"{file}:build")))
     run.header = lambda: header
-    known = found_recipe.find_recipe(run, "compiled")
+    known = arm_recipe.find_recipe(run, "compiled")
     assert known is not None
     assert "numpy==2.4.6" in known.requirements
 
@@ -275,7 +275,7 @@ def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path
 @pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
 def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
     absent: dict[str, Any] = {missing: None}
-    assert found_recipe.find_recipe(measured(**absent), "compiled") is None
+    assert arm_recipe.find_recipe(measured(**absent), "compiled") is None
 
 
 def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:
@@ -307,7 +307,7 @@ def answer_to(model: Model | None = None, **changes: Any) -> Answer:
     return built_answers.answer(question=builders.question(**chosen, **changes))
 
 
-def server(answer: Answer, recipe: FoundRecipe) -> str:
+def server(answer: Answer, recipe: ArmRecipe) -> str:
     return render_server(answer, answer.ranking[0], recipe)
 
 

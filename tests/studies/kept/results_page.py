@@ -11,7 +11,6 @@ import msgspec
 from kept.runs import NAMES, decide_run, read_run
 from tabulate import tabulate
 
-from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.errors import UserError
 from advisor.domain.measurement import Interval
@@ -96,7 +95,7 @@ def describe_conditions(answer: Answer) -> str:
 
 def write_gain(answer: Answer, gain: Interval) -> str:
     """Return the range alone where `show` does, else the value with its interval."""
-    unfit = is_unfit(answer.results)
+    unfit = answer.results.is_unfit
     return write_speedup(gain, unfit=unfit, interval=not gain.is_range(unfit=unfit))
 
 
@@ -106,7 +105,7 @@ def write_gains(answer: Answer, arm: str) -> str:
     sizes = [cell.shape.batch_size for cell in cells]
     if len(sizes) < 2 or len({*sizes}) < len(sizes) or answer.question.serves:
         return "-"
-    unfit = is_unfit(answer.results)
+    unfit = answer.results.is_unfit
     return ", ".join(write_speedup(cell.speedup, unfit=unfit) for cell in cells)
 
 
@@ -116,7 +115,7 @@ def write_arms(name: str) -> str:
     asked, conditions, arm, _gain, _gains, word, _workflows, trust = describe(answer)
     shapes = [f"@{race.shape.batch_size}" for race in answer.results.races]
     noise = (format_share(race.noise_floor) for race in answer.results.races)
-    unfit = is_unfit(answer.results)
+    unfit = answer.results.is_unfit
     rows = [
         [
             measured.arm,

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
@@ -23,7 +24,7 @@ from probes.facts import InterpreterFacts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FoundRecipe(RecipeFacts):
+class ArmRecipe(RecipeFacts):
     """The recipe of an arm. The command of a server that was under load is the one it started with.
 
     Requirements are pinned to a version, and `python` to a minor version; both are empty for an
@@ -36,7 +37,7 @@ class FoundRecipe(RecipeFacts):
 
 def choose_recipe(
     answer: Answer, run: Run | None, name: str, batch_size: int | None = None
-) -> tuple[RankedArm, FoundRecipe]:
+) -> tuple[RankedArm, ArmRecipe]:
     """Return the arm of this name, the recommended one for an empty name, with its recipe.
 
     The arm has its figures at `batch_size` alone, if it is given. Without the run the recipe has
@@ -48,14 +49,14 @@ def choose_recipe(
         if not isinstance(ranked, RankedArm):
             continue
         served = answer.served.get(ranked.arm)
-        lines = FoundRecipe(
+        lines = ArmRecipe(
             allowances={},
             integration=ranked.measured.integration,
             serving_command=served.command if served else None,
         )
-        found = find_recipe(run, ranked.arm) if run else lines
-        if found is not None and (run or found.integration or found.serving_command):
-            return (ranked if batch_size is None else ranked.at(batch_size)), found
+        recipe = find_recipe(run, ranked.arm) if run else lines
+        if recipe is not None and (run or recipe.integration or recipe.serving_command):
+            return (ranked if batch_size is None else ranked.at(batch_size)), recipe
     raise _no_recipe(answer, name)
 
 
@@ -73,7 +74,7 @@ def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
     return NoRecipeError(what, next_step)
 
 
-def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
+def find_recipe(run: Run, arm: str) -> ArmRecipe | None:
     """Return what the last process of an arm reported; None if none did, or no server answered."""
     question, state = run.header().question, run.state()
     for process in reversed(state.processes.get(arm, ())):
@@ -93,13 +94,12 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
         if not question.serves:
             packages = imported_packages(snippet) | _packages_of_user(question.model)
     planned = next(each for each in state.plan.arms if each.id == arm)
-    found = {
-        **vars(facts),
-        "requirements": tuple(pin(packages, imported.versions, environment, planned.extras)),
-        "python": f"=={environment.python}.*",
-        "serving_command": command,
-    }
-    return FoundRecipe(**found)
+    recipe: dict[str, Any] = {**vars(facts), "serving_command": command}
+    return ArmRecipe(
+        **recipe,
+        requirements=tuple(pin(packages, imported.versions, environment, planned.extras)),
+        python=f"=={environment.python}.*",
+    )
 
 
 def _packages_of_user(model: Model) -> set[str]:
