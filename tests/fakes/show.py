@@ -15,20 +15,13 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.session import RunnerProcess
 
 probes, catalogue, home = map(pathlib.Path, sys.argv[1:4])
-command = (
-    sys.executable,
-    str(pathlib.Path(__file__).with_name("runner.py")),
-    str(probes),
-    str(catalogue),
-)
+runner = pathlib.Path(__file__).with_name("runner.py")
+command = (sys.executable, *map(str, (runner, probes, catalogue)))
 context = Context(
     environment=dict(os.environ), store=Store(home), probes=probes, catalogue_directory=catalogue
 )
-launch_options = LaunchOptions(
-    run_options=RunOptions(**dict(word.split("=", 1) for word in sys.argv[4:]))
-)  # type: ignore[arg-type]
-
-
+answers = dict(word.split("=", 1) for word in sys.argv[4:])
+launch_options = LaunchOptions(run_options=RunOptions(**answers))
 start = functools.partial(RunnerProcess, command=command)
 app = AdvisorApp(launch_options, context, start_runner=start)
 code = app.run()

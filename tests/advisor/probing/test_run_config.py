@@ -38,6 +38,15 @@ def test_a_worker_knows_the_precisions_of_its_arm_and_its_threads(
     assert asked.threads == run_config.header.machine.cpu.physical_cores
 
 
+@pytest.mark.parametrize(("task", "input_sets"), [("forward", 4), ("generate", 2)])
+def test_generation_uses_fewer_input_sets(
+    task: str, input_sets: int, tmp_path: pathlib.Path
+) -> None:
+    config = sessions.run_config(tmp_path, tmp_path, asked={"task": task})
+    asked = config.worker_request(builders.arm("engine"), tmp_path, tmp_path)
+    assert asked.input_sets == input_sets
+
+
 def test_a_worker_sees_every_gpu_over_which_its_model_is_split(tmp_path: pathlib.Path) -> None:
     planned = builders.arm("engine")
     split = {"device": "cuda", "gpu": "GPU-1", "further_gpus": ("GPU-2",)}

@@ -71,17 +71,6 @@ class GrowingMemory(DeviceMemoryMonitor):
         return self.reads << 30
 
 
-def test_generation_uses_fewer_input_sets(run_config: RunConfig) -> None:
-    generation = builders.replace(
-        run_config, header=builders.header(question=builders.question(task="generate"))
-    )
-    input_sets = [
-        each.worker_request(BASELINE, each.scratch_directory, each.scratch_directory).input_sets
-        for each in (run_config, generation)
-    ]
-    assert input_sets == [4, 2]
-
-
 def test_an_arm_is_imported_built_visited_and_stopped(session: WorkerSession) -> None:
     up = start_workers(session, QUICK)
     assert outcomes_by_arm(up) == {REFERENCE: Outcome()}

@@ -4,6 +4,7 @@ Started as `python ... -m aiperf profile --OPTION VALUE ...`. It knows the optio
 uses. The variable `P3_ADVISOR_FAKE_AIPERF` makes it `fail`, or send every request `late`.
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -17,17 +18,6 @@ FAULT = os.environ.get("P3_ADVISOR_FAKE_AIPERF", "")
 LATE_SECONDS = 0.5
 
 
-def read_options(arguments):
-    options, flags = {}, set()
-    while arguments:
-        name = arguments.pop(0).removeprefix("--")
-        if arguments and not arguments[0].startswith("--"):
-            options[name] = arguments.pop(0)
-        else:
-            flags.add(name)
-    return options, flags
-
-
 async def ask(options, line, begin):
     """Return the record of one request."""
     await asyncio.sleep(max(begin + line["timestamp"] / 1e3 - time.time(), 0))
@@ -35,14 +25,14 @@ async def ask(options, line, begin):
         await asyncio.sleep(LATE_SECONDS)
     start = time.time()
     metadata = {"conversation_id": line["session_id"], "request_start_ns": int(start * 1e9)}
-    url = urllib.parse.urlsplit(options["url"])
+    url = urllib.parse.urlsplit(options.url)
     body = json.dumps(
         {
-            "model": options["model"],
+            "model": options.model,
             "prompt": line["text_input"],
             "max_tokens": line["output_length"],
             "stream": True,
-            **json.loads(options.get("extra-inputs", "{}")),
+            **json.loads(options.extra_inputs),
         }
     )
     try:
@@ -77,15 +67,18 @@ async def ask_all(options, lines):
 
 
 def main():
-    options, flags = read_options(sys.argv[sys.argv.index("profile") + 1 :])
-    if FAULT == "fail" or not {"streaming", "fixed-schedule"} <= flags:
+    parser = argparse.ArgumentParser()
+    for name in ("url", "model", "input-file", "artifact-dir", "extra-inputs"):
+        parser.add_argument(f"--{name}", default="{}")
+    options, others = parser.parse_known_args()
+    if FAULT == "fail" or not {"--streaming", "--fixed-schedule"} <= {*others}:
         print("│ this trace is made to fail │")
         sys.exit(1)
     # AIPerf leaves such directories.
     tempfile.mkdtemp(prefix="fake-aiperf-")
-    lines = pathlib.Path(options["input-file"]).read_text().splitlines()
+    lines = pathlib.Path(options.input_file).read_text().splitlines()
     records = asyncio.run(ask_all(options, [json.loads(line) for line in lines]))
-    out = pathlib.Path(options["artifact-dir"])
+    out = pathlib.Path(options.artifact_dir)
     out.mkdir(parents=True)
     (out / "profile_export.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
 
