@@ -124,8 +124,7 @@ def option_parameters() -> list[inspect.Parameter]:
 
 
 #: Some versions of Typer have a copy of Click, so the types of these arguments differ by version.
-ClickContext: TypeAlias = Any
-ClickFormatter: TypeAlias = Any
+FromClick: TypeAlias = Any
 
 #: Titles of the sections of commands in order; each command names its own as `rich_help_panel`.
 COMMAND_GROUPS = ("Measure", "Results", "Code", "This machine", "Coding agents", "Stored runs")
@@ -138,7 +137,7 @@ OTHER_OPTIONS = "Output and other options"
 class GroupedCommand(TyperCommand):
     """A command whose help has a section for each group of options."""
 
-    def format_options(self, ctx: ClickContext, formatter: ClickFormatter) -> None:
+    def format_options(self, ctx: FromClick, formatter: FromClick) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             if record := parameter.get_help_record(ctx):
@@ -164,9 +163,7 @@ class SuggestingGroup(TyperGroup):
 
     spellings: ClassVar[Mapping[str, str]] = {}
 
-    def resolve_command(
-        self, ctx: ClickContext, args: list[str]
-    ) -> tuple[str | None, Any, list[str]]:
+    def resolve_command(self, ctx: FromClick, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name = args[0]
         if name in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -184,7 +181,7 @@ class GroupedProgram(SuggestingGroup):
 
     spellings = COMMANDS_ELSEWHERE
 
-    def format_commands(self, ctx: ClickContext, formatter: ClickFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: FromClick, formatter: FromClick) -> None:  # noqa: ARG002
         shown = {name: each for name, each in self.commands.items() if not each.hidden}
         limit = formatter.width - max(map(len, shown), default=0) - 6
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in COMMAND_GROUPS}

@@ -9,7 +9,7 @@ import pathlib
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
@@ -54,11 +54,10 @@ def choose_output_format(*, json: bool, jsonl: bool = False) -> OutputFormat:
     return "json" if json else "text"
 
 
-def known_name(kind: str, name: str, known: Iterable[str]) -> str:
+def known_name(kind: str, name: str, known: Collection[str]) -> str:
     """Return the name of a format or style; raise `OptionValueError` for an unknown one."""
-    names = list(known)
-    if name not in names:
-        raise OptionValueError(f"unknown {kind} {name!r}", choose_among(name, names))
+    if name not in known:
+        raise OptionValueError(f"unknown {kind} {name!r}", choose_among(name, known))
     return name
 
 

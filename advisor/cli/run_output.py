@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import shutil
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -69,7 +68,6 @@ def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = N
     for event in execute_controlled(run, context, wait_seconds):
         if output_format == "json-lines":
             print_text(msgspec.json.encode(event))
-            sys.stdout.flush()
         line = progress_lines.render_event(event)
         if line is not None:
             print_status(line)
@@ -90,7 +88,6 @@ def print_beginning(run: Run) -> None:
     }
     for line in (beginning, *run.events()):
         print_text(msgspec.json.encode(line))
-    sys.stdout.flush()
 
 
 def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
