@@ -122,8 +122,6 @@ def parse_function(
 
 
 PATTERN = re.compile(r"\s*([a-z0-9_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
-#: Times that are far below a second.
-LATENCIES = {"ttft", "itl"}
 NUMBER_ALONE = re.compile(r"[0-9]+\.?[0-9]*")
 NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
 
@@ -148,7 +146,9 @@ def _likely_times(name: str, text: str) -> str:
     """Return what a number without a unit may mean; empty for another text."""
     if not NUMBER_ALONE.fullmatch(text) or not float(text):
         return ""
-    units = ("ms", "s") if name.removeprefix("--") in LATENCIES else ("s", "min")
+    figure = ARM_FIGURES.get(name.removeprefix("--"))
+    is_short = figure is not None and figure.example.endswith("ms")
+    units = ("ms", "s") if is_short else ("s", "min")
     return " or ".join(f"{text}{unit}" for unit in units)
 
 

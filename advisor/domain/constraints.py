@@ -120,8 +120,8 @@ class ArmFigure(NamedTuple):
     comparison: Comparison = "<="
     #: What further processes or the uncertainty allow; None for a figure that is measured once.
     spread: Callable[[Measurement], tuple[float | None, float | None] | None] = lambda _one: None
-    #: Whether only the task `generate` measures it.
-    of_text: bool = False
+    #: The tasks that measure it.
+    tasks: Collection[str] = ("forward", "generate", "serve")
     #: Its column in CSV, Parquet and data frames, which ends with the unit; empty where each shape
     #: has a figure of its own.
     column: str = ""
@@ -180,10 +180,13 @@ ARM_FIGURES: Mapping[str, ArmFigure] = {
         column="peak_memory_bytes",
         head="MiB",
     ),
-    "ttft": ArmFigure(_worst_of_text("ttft_seconds"), "seconds", "200ms", of_text=True),
-    "itl": ArmFigure(_worst_of_text("itl_seconds"), "seconds", "20ms", of_text=True),
+    "ttft": ArmFigure(_worst_of_text("ttft_seconds"), "seconds", "200ms", tasks=("generate",)),
+    "itl": ArmFigure(_worst_of_text("itl_seconds"), "seconds", "20ms", tasks=("generate",)),
     CLASSIFIED: ArmFigure(
-        lambda one: _worst(checked.accuracy.error for checked in one.correctness), "share", "1e-3"
+        lambda one: _worst(checked.accuracy.error for checked in one.correctness),
+        "share",
+        "1e-3",
+        tasks=("forward", "generate"),
     ),
     "engaged": ArmFigure(
         lambda one: one.engaged_share, "share", "90%", ">=", column="engaged_share"
@@ -265,13 +268,12 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
 def check_constraints(constraints: Iterable[Constraint], task: str) -> None:
     """Raise `OptionValueError` for a figure that the task does not measure."""
     for constraint in constraints:
-        figure = ARM_FIGURES.get(constraint.criterion)
-        if figure is not None and figure.of_text and task != "generate":
-            of_text = (name for name, each in ARM_FIGURES.items() if each.of_text)
+        figure = None if constraint.asks_for_letter else ARM_FIGURES.get(constraint.criterion)
+        if figure is not None and task not in figure.tasks:
             raise OptionValueError(
                 f"the task {task} does not measure {constraint.criterion}, which --require limits",
-                f"{' and '.join(of_text)} need --task generate, or --task serve with its own"
-                " limits --ttft and --itl",
+                f"it needs --task {' or '.join(figure.tasks)}; --task serve has limits of its own,"
+                " --ttft and --itl",
             )
 
 

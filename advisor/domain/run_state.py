@@ -167,6 +167,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
 
     @property
+    def has_raced(self) -> bool:
+        """Whether a race has begun: from the first one on there is an answer."""
+        return bool(self.groups)
+
+    @property
     def last_groups(self) -> dict[Shape, tuple[str, ...]]:
         """By shape, the arms of the last group."""
         return {shape: groups[-1].arms for shape, groups in self.groups.items()}

@@ -107,7 +107,7 @@ def _expected_seconds(state: RunState, planned: Arm) -> float | None:
 
 def seconds_left(progress: RunInProgress) -> float:
     """Set no limit before the first race: an arm to compare with is worth its time."""
-    return progress.races_end - progress.clock() if progress.state.groups else math.inf
+    return progress.races_end - progress.clock() if progress.state.has_raced else math.inf
 
 
 def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:

@@ -71,7 +71,7 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
 
 
 def _arms_that_race_first(progress: RunInProgress, arms: list[Arm]) -> list[Arm]:
-    if progress.state.groups:
+    if progress.state.has_raced:
         return arms
     ordered = order_builds(arms, progress.state, progress.question)
     at_once = {each.id for each in without_waiting(ordered, progress)}
@@ -298,7 +298,7 @@ def _build_side_by_side(
     if not session.is_running(baseline.id):
         raise baseline_error(progress.state, baseline.id)
     yield from session.warm_up(each.id for each in progress.state.plan.arms)
-    if not progress.state.groups and not session.is_running(baseline.id):
+    if not progress.state.has_raced and not session.is_running(baseline.id):
         raise baseline_error(progress.state, baseline.id)
 
 

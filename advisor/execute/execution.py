@@ -97,7 +97,7 @@ def drop_refused(run: Run, context: Context) -> bool:
     """
     state = run.state()
     is_refused = isinstance(find_failure(state), (ModelRefusedError, ModelCallError))
-    if not is_refused or state.groups or run.is_active():
+    if not is_refused or state.has_raced or run.is_active():
         return False
     context.store.delete(run.directory.name)
     return True

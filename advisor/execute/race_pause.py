@@ -74,7 +74,7 @@ class RacePause:
         self._progress = progress
         self._builds = builds
         self._early = early
-        self._is_first = not progress.state.groups
+        self._is_first = not progress.state.has_raced
         self._presets = progress.header.catalogue.presets.builds
         self._due = progress.clock() + (
             self._presets.first_race_seconds - progress.state.at

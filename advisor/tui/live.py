@@ -133,7 +133,7 @@ it has written anything. At its end either follows."""
         if not session.is_running and not session.is_finished:
             error = session.runner.failure_reason() if session.runner is not None else ""
             reason = panels.printable(error or "the run has stopped", 300)
-            x = "shows the results so far" if session.state.groups else "closes it"
+            x = "shows the results so far" if session.state.has_raced else "closes it"
             return Text(f"{reason}  (x {x})", "bold")
         if wait := describe_wait(session.state, session.now()):
             return Text(wait, "dim")

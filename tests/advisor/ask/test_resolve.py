@@ -110,6 +110,11 @@ SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms
             OptionValueError,
             "serve",
         ),
+        (
+            {"task": "serve", "ttft": "1s", "itl": "1s", "require": "accuracy<=1e-3"},
+            OptionValueError,
+            "serve",
+        ),
         ({"budget": "endless"}, OptionValueError, "endless"),
         ({"budget": "0s"}, OptionValueError, "--budget '0s'"),
         ({"budget": "nan"}, OptionValueError, "--budget 'nan'"),
