@@ -61,8 +61,8 @@ MOST_PANE_CODE_LINES, CODE_HANG = 5, 8
 #: Cells of the terminal that lie beside the lines of an answer.
 ANSWER_MARGIN = 3
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
-#: Cells of the terminal from which a title has room for the task.
-TASK_WIDTH, MAX_DEVICE_CELLS = 100, 24
+#: Cells of the terminal from which a title has room for the task and for the date.
+TASK_WIDTH, DATE_WIDTH, MAX_DEVICE_CELLS = 100, 120, 24
 
 
 def render_answer_lines(shown: ShownAnswer, width: int, lead: str = "") -> Text:
@@ -140,6 +140,13 @@ NEXT_KEYS = (
     "Keys: m measures again with a longer --budget, f what has no result, r the leaders or the rest"
     " of the run; n asks for other --workflows."
 )
+#: Of workflows that a question did not name, by their status.
+UNASKED_HEADS = {
+    "excluded": "left out",
+    "not-installed": "not installed",
+    "unsupported": "not possible here",
+    "not-covered": "not covered",
+}
 EMPTY_PANES = {
     "trust": "No reason lowers the trust in this answer.",
     "next": "There is nothing more to do.",
@@ -184,7 +191,7 @@ def _unasked_lines(answer: Answer) -> list[str]:
     unnamed = [each for each in answer.unmeasured if is_unnamed(each, answer)]
     names = {
         head: [each.workflow for each in unnamed if each.status == status]
-        for head, status in (("left out", "excluded"), ("not installed", "not-installed"))
+        for status, head in UNASKED_HEADS.items()
     }
     return [
         "Only what was asked for was measured.",
@@ -271,7 +278,7 @@ class ResultsPanes(Vertical):
 
 
 #: Cells of the columns that are not as wide as their content.
-ARM_WIDTH, MOST_ARM_WIDTH, INTERVAL_WIDTH, MOST_INTERVAL_WIDTH = 16, 40, 16, 60
+ARM_WIDTH, MOST_ARM_WIDTH, INTERVAL_WIDTH, MOST_INTERVAL_WIDTH = 16, 40, 14, 60
 
 
 def ranking_table(answer: Answer) -> tuple[list[Column], dict[str, Row]]:

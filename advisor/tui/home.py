@@ -48,9 +48,7 @@ EXAMPLE_GLYPH, MARK_GLYPH = "\N{BLACK STAR}", "\N{BLACK DIAMOND}"
 
 #: Most rows of the list.
 MOST_RUNS = 500
-OPEN_MARK = " (open)"
-BUSY_MARK = " (busy)"
-STOPPED_MARK = " (stopped)"
+OPEN_MARK, BUSY_MARK, STOPPED_MARK = " (open)", " (busy)", " (stopped)"
 COLUMNS = (
     Column("mark", "", 1),
     Column("model", "Model", 12, most=40, is_name=True),

@@ -13,11 +13,10 @@ import pathlib
 import sys
 import tempfile
 
-from builders import replace
-
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
+from builders import replace  # noqa: E402 - tests are not installed
 from onscreen import running_app  # noqa: E402 - tests are not installed
 from recorded_runs import make_run  # noqa: E402 - as above
 
@@ -107,6 +106,10 @@ class EarlierSession(RunSession):
 
     def now(self) -> float:
         return self.state.at
+
+    @property
+    def is_running(self) -> bool:
+        return True
 
 
 async def draw(run: Run, context: Context) -> None:
