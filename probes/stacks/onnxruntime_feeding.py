@@ -27,7 +27,10 @@ ELEMENT_TYPES: dict[str, tuple[int, torch.dtype]] = {
 
 @dataclasses.dataclass(frozen=True)
 class SessionProgram:
-    """Takes and returns numpy arrays, as most examples do; on a device a run copies in and out."""
+    """Takes PyTorch's tensors on the host as arrays, and returns arrays, as most examples do.
+
+    On a device a run copies in and out.
+    """
 
     session: ort.InferenceSession
     #: For which the session was opened.
@@ -36,10 +39,11 @@ class SessionProgram:
     quantised: pathlib.Path | None = None
 
     def feed(self, inputs: list[Any]) -> Any:
-        return named_arrays(self.session, inputs)
+        return host_tensors(self.session, inputs)
 
     def __call__(self, device_inputs: Any) -> Any:
-        return self.session.run(None, device_inputs)
+        feeds = {name: tensor.numpy() for name, tensor in device_inputs.items()}
+        return self.session.run(None, feeds)
 
     def collect(self, output: Any) -> list[Any]:
         return collect(output)
@@ -48,33 +52,34 @@ class SessionProgram:
 class HostValues(SessionProgram):
     """Takes and returns `OrtValue`s on the host, for element types that numpy does not have."""
 
-    def feed(self, inputs: list[Any]) -> dict[str, Any]:
-        tensors = named_tensors(self.session, inputs, "cpu")
-        return {name: ort.OrtValue.from_dlpack(tensor) for name, tensor in tensors.items()}
+    def feed(self, inputs: list[Any]) -> dict[str, torch.Tensor]:
+        return named_tensors(self.session, inputs, "cpu")
 
-    def __call__(self, device_inputs: dict[str, Any]) -> Any:
-        return self.session.run_with_ort_values(None, device_inputs)
+    def __call__(self, device_inputs: dict[str, torch.Tensor]) -> Any:
+        from_tensor = ort.OrtValue.from_dlpack
+        feeds = {name: from_tensor(tensor.contiguous()) for name, tensor in device_inputs.items()}
+        return self.session.run_with_ort_values(None, feeds)
 
     def collect(self, output: Any) -> list[Any]:
         return collect([torch.from_dlpack(value) for value in output])
 
 
 class ArrayBinding(SessionProgram):
-    """Binds the caller's arrays on the CPU at each call; a run does not copy them.
+    """Binds the caller's tensors on the CPU at each call; a run does not copy them.
 
     The outputs are the caller's until the next call, which writes to the same memory.
     """
 
-    def feed(self, inputs: list[Any]) -> tuple[Any, dict[str, Any]]:
+    def feed(self, inputs: list[Any]) -> tuple[Any, dict[str, torch.Tensor]]:
         binding = self.session.io_binding()
         for value in self.session.get_outputs():
             binding.bind_output(value.name, "cpu")
-        return binding, named_arrays(self.session, inputs)
+        return binding, host_tensors(self.session, inputs)
 
-    def __call__(self, device_inputs: tuple[Any, dict[str, Any]]) -> list[torch.Tensor]:
-        binding, arrays = device_inputs
-        for name, array in arrays.items():
-            binding.bind_cpu_input(name, array)
+    def __call__(self, device_inputs: tuple[Any, dict[str, torch.Tensor]]) -> list[torch.Tensor]:
+        binding, tensors = device_inputs
+        for name, tensor in tensors.items():
+            binding.bind_cpu_input(name, tensor.contiguous().numpy())
         self.session.run_with_iobinding(binding)
         return [torch.from_dlpack(value) for value in binding.get_outputs()]
 
@@ -150,13 +155,9 @@ def named_tensors(
     }
 
 
-def named_arrays(session: ort.InferenceSession, inputs: list[Any]) -> dict[str, Any]:
-    """Raise `UnsupportedError` for a type that numpy does not have."""
-    declared = session.get_inputs()
-    missing = [value.type for value in declared if value.type not in ARRAY_TYPES]
+def host_tensors(session: ort.InferenceSession, inputs: list[Any]) -> dict[str, torch.Tensor]:
+    """Raise `UnsupportedError` for a type that numpy does not have: a call turns them to arrays."""
+    missing = [each.type for each in session.get_inputs() if each.type not in ARRAY_TYPES]
     if missing:
         raise UnsupportedError(f"{missing[0]} cannot be fed through numpy")
-    return {
-        value.name: np.ascontiguousarray(array, dtype=ARRAY_TYPES[value.type])
-        for value, array in zip(declared, inputs, strict=True)
-    }
+    return named_tensors(session, inputs, "cpu")

@@ -53,6 +53,26 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(code: str, r
 
 
 @pytest.mark.stack
+@pytest.mark.parametrize("kind", ["SessionProgram", "ArrayBinding"])
+def test_a_call_turns_tensors_to_arrays_as_the_printed_lines_do(
+    kind: str, tmp_path: pathlib.Path
+) -> None:
+    """Otherwise calls of 15 us look too fast."""
+    graph = "negated (float[N] x) => (float[N] y) { y = Neg(x) }"
+    file = write_onnx(tmp_path / "model.onnx", graph)
+    request = workers.make_request(tmp_path / "x.py", tmp_path)
+    cpu = onnxruntime_session.CPU
+    session = onnxruntime_session.open_session(file, [(cpu, {})], request)
+    program = getattr(onnxruntime_session, kind)(session, cpu)
+    fed = program.feed([np.ones(2, np.float32)])
+    (tensor,) = (fed[1] if kind == "ArrayBinding" else fed).values()
+    assert isinstance(tensor, torch.Tensor)
+    tensor.fill_(3)
+    (output,) = program.collect(program(fed))
+    assert output.tolist() == [-3, -3]
+
+
+@pytest.mark.stack
 # PyTorch's exporter uses classes that it has deprecated.
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathlib.Path) -> None:
