@@ -90,7 +90,7 @@ def short_answer_lines(
     left_out = {"answer", "certainty", *(() if advice.decision.word is None else ("change",))}
     certainty = certainty_line(decided, has_reasons=has_reasons)
     further = [line.text for line in write_headline(answer) if line.part not in left_out]
-    if priorities != DEFAULT_PRIORITIES:
+    if priorities != DEFAULT_PRIORITIES and "change" in left_out:
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     cost = f"Cost: {cost_line(answer, decided.advised, has_details=has_details)}. "

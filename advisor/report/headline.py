@@ -188,7 +188,9 @@ def _why_alone(decided: AdvisedAnswer) -> str:
     """Return why the advised arm is compared with nothing: what the other workflows failed at."""
     if not _is_alone(decided.answer):
         only = "No other measured workflow is known to meet the constraints."
-        return " ".join(filter(None, [only, _speed(decided), _not_reached(decided)]))
+        failing = [each for each in decided.answer.scores if each.failures]
+        first = [f"{each.title}: {each.failures[0].text}." for each in failing[:1]]
+        return " ".join(filter(None, [only, *first, _speed(decided), _not_reached(decided)]))
     failed = {
         each.workflow: f"{decided.answer.titles.get(each.workflow, each.title)} ({each.status})"
         for each in reversed(_planned_arms(decided.answer))

@@ -292,6 +292,15 @@ def test_a_required_figure_whose_spread_crosses_the_limit_is_a_doubt(
     assert ("memory is 118 to 131 MiB, and the limit <=" in told) == (most in {120, 130})
 
 
+def test_an_arm_that_no_other_accompanies_names_the_limit_of_the_best_other() -> None:
+    memory = MemoryBytes(peak=400 << 20, source="a test")
+    limits = (Constraint("memory", "<=", 300 << 20),)
+    found = advise(measured("large", 1.5, memory_bytes=memory), constraints=limits)
+    assert found.advice.arm == "pytorch-eager"
+    told = " ".join(built_answers.headline(found.answer, "certainty"))
+    assert "Large: memory is 400MiB" in told
+
+
 def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect) -> None:
     found = advise(measured("small", 6.0, 1.5, 0.8), measured("large", 1.1, 1.6, 2.2))
     assert found.advice.arm == "small"
