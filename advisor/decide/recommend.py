@@ -231,7 +231,9 @@ def _next_steps(
     left_out = [
         f"to measure {each.title} too: leave out --workflows"
         for each in answer.excluded
-        if each.workflow == PLAIN_COMPILE and each.status == "excluded" and not each.fix
+        if each.arm == PLAIN_COMPILE and each.status == "excluded" and not each.fix
+        # The same compiler with a static cache, for generated text, needs no such comparison.
+        if not advised.workflow.startswith(PLAIN_COMPILE)
     ]
     others = [*unbuilt, *_installation_steps(answer.excluded, workflows)]
     settle = _settling_steps(answer, decision, trust, budget) if len(answer.scores) > 1 else []
@@ -257,8 +259,13 @@ def _settling_steps(
 def _installation_steps(
     excluded: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
 ) -> list[str]:
-    """Return how to install what is missing; one command creates all environments."""
-    missing = [each for each in excluded if each.status == "not-installed" and each.fix]
+    """Return how to install what is missing; one command creates all environments.
+
+    A run that is kept may miss what is no longer measured.
+    """
+    dropped = {each.id for each in workflows if each.not_measured}
+    absent = [each for each in excluded if each.status == "not-installed" and each.fix]
+    missing = [each for each in absent if each.workflow not in dropped]
     environments = {
         each.id: each.environment_name for each in workflows if each.environment.kind == "own"
     }

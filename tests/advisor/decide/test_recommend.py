@@ -22,6 +22,7 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded_runs import SECONDS, make_header, make_run
+from studies.kept.runs import decide_run
 
 from advisor.decide import scoring
 from advisor.decide.costs import break_even, find_break_even, first_to_serve, price
@@ -395,6 +396,17 @@ def test_one_command_creates_all_missing_environments() -> None:
     advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
     (step,) = advice.next_steps
     assert step.partition("p3-advisor ")[2].split() == ["env", "create", "shared-by-two", "third"]
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [("h100-resnet-50-float32", "liger"), ("h200-generate-demo-llama", "torch.compile, Inductor")],
+)
+def test_what_is_not_measured_any_more_or_advised_in_another_form_is_no_step(
+    run: str, name: str
+) -> None:
+    steps = built_answers.advice_of(decide_run(run)).next_steps
+    assert not any(step.startswith(f"to measure {name} too") for step in steps)
 
 
 def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
