@@ -221,7 +221,8 @@ def assess(
     shares, as_good = contest.shares_and_as_good()
     own = contest.own_losses()
     share, high = _share_and_quantile(own.values(), rule)
-    processes = _processes(results, contest.candidates, shares, rule)
+    counts = _processes(results, contest.candidates, shares, rule)
+    processes = min(counts.values(), default=0)
     shares[advised.arm] = round(share, DIGITS)
     least = advised.score + advised.bonus + rule.near
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
@@ -244,7 +245,7 @@ def assess(
         seed=contest.question.seed,
         chosen_for=_chosen_for(advised, contest.viable, results),
         fit=fit,
-        replicated=processes != 1,
+        timed_once=tuple(arm for arm, count in counts.items() if count == 1),
         checked=is_checked,
         gains_little=contest.gains_little(shares.get(results.baseline, 0.0)),
         outstanding=leaders,
@@ -323,15 +324,15 @@ def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:
 
 def _processes(
     results: Results, candidates: Sequence[ScoredArm], shares: dict[str, float], rule: DecisionRule
-) -> int:
-    """Return the fewest processes in which an arm that may lead was timed; 0 if none was.
+) -> dict[str, int]:
+    """Return in how many processes each arm that may lead was timed.
 
-    Where only the baseline may lead, it is the best arm of another workflow.
+    The baseline counts where it alone may lead: all others are compared with it.
     """
-    rivals = [each for each in candidates if each.arm != results.baseline]
-    compared = [each.arm for each in rivals if shares[each.arm] > rule.contending]
-    if rivals and not compared:
-        own = next((each.workflow for each in candidates if each.arm == results.baseline), None)
-        others = [each for each in rivals if each.workflow != own]
-        compared = [best_scored(others or rivals).arm]
-    return min((cell.processes for arm, cell in results.cells if arm in compared), default=0)
+    leading = [each.arm for each in candidates if shares[each.arm] > rule.contending]
+    compared = [arm for arm in leading if arm != results.baseline] or leading
+    counts: dict[str, int] = {}
+    for arm, cell in results.cells if candidates[1:] else ():
+        if arm in compared:
+            counts[arm] = min(cell.processes, counts.get(arm, cell.processes))
+    return counts

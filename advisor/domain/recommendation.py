@@ -110,9 +110,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     #: False where the machine was busy or unsteady; the decision is then never CLEAR, but for
     #: weights that leave out performance.
     fit: bool = True
-    #: False where an arm that may lead was timed in one process alone; the decision is then not
-    #: CLEAR either.
-    replicated: bool = True
+    #: Arms that may lead and were timed in one process alone; not CLEAR with any either.
+    timed_once: tuple[str, ...] = ()
     #: False where not all outputs of the advised arm could be compared; not CLEAR either.
     checked: bool = True
     #: True where the advised arm may gain nothing, by the lower bound of its speed-up, or so little

@@ -237,8 +237,8 @@ def _why_not_clear(decided: AdvisedAnswer) -> list[str]:
     if not found.fit and decided.is_baseline:
         # The reason follows the speed of another arm.
         reasons.append(_unfitness(decided.answer))
-    if not found.replicated:
-        reasons.append("an arm that may lead ran in one process only")
+    if found.timed_once:
+        reasons.append(_timed_once(decided))
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
@@ -247,6 +247,17 @@ def _why_not_clear(decided: AdvisedAnswer) -> list[str]:
         was = "was" if len(late) == 1 else "were"
         reasons.append(f"{names} {was} not measured and may be better")
     return reasons
+
+
+def _timed_once(decided: AdvisedAnswer) -> str:
+    """Name the arms that were timed in one process, and whether a second one may be enough."""
+    found, titles = decided.decision, {**decided.answer.titles, decided.advised.arm: "this arm"}
+    ordered = sorted(found.timed_once, key=lambda arm: arm != decided.advised.arm)
+    names = [titles.get(arm, arm) for arm in ordered]
+    line = f"{name_some(names, MOST_OUTSTANDING)} {'were' if names[1:] else 'was'} timed in one"
+    is_last = found.certain and found.fit and found.checked and not found.outstanding
+    may_settle = is_last and found.needed_repetitions == 1
+    return f"{line} process only{', and a second one may make it CLEAR' if may_settle else ''}"
 
 
 def _unfitness(answer: Answer) -> str:

@@ -189,17 +189,16 @@ def test_one_process_of_each_arm_is_not_clear() -> None:
     found = results(measured("fast", 5.0), measured("slow", 1.1))
     alone = timed_twice(found)
     _, made = assess(alone)
-    assert (made.word, made.replicated, made.needed_repetitions) == ("LIKELY", False, 1)
+    assert (made.word, made.timed_once, made.needed_repetitions) == ("LIKELY", ("fast",), 1)
     _, of_others = assess(alone, builders.priorities(0, 50, 50))
     assert of_others.word == "CLEAR"
 
 
-@pytest.mark.parametrize(("repeated", "word"), [("next", "CLEAR"), ("slowest", "LIKELY")])
-def test_where_only_the_baseline_may_lead_the_next_workflow_is_to_be_repeated(
-    repeated: str, word: str
+@pytest.mark.parametrize(("repeated", "word"), [((BASELINE,), "CLEAR"), (("next",), "LIKELY")])
+def test_where_the_baseline_alone_may_lead_no_other_arm_is_to_be_repeated(
+    repeated: tuple[str, ...], word: str
 ) -> None:
-    found = results(measured("next", 0.7), measured("slowest", 0.4))
-    advised, made = assess(timed_twice(found, BASELINE, repeated))
+    advised, made = assess(timed_twice(results(measured("next", 0.7)), *repeated))
     assert (advised.arm, made.word, [*made.contenders]) == (BASELINE, word, [BASELINE])
 
 

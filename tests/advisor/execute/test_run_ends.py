@@ -132,7 +132,7 @@ def test_a_repetition_whose_builds_take_too_long_ends_with_the_run(module_contex
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
     assert [each.visits for each in repeated_processes(run)] == [()] * 3
     assert run.state().finished
-    assert not built_answers.advised(decide(run)).decision.replicated
+    assert built_answers.advised(decide(run)).decision.timed_once
 
 
 def repeated_processes(run: Run) -> list[ProcessState]:
@@ -155,7 +155,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     assert not run.state().repeats, "none begins after the time of the run"
     assert not phases & {"sustain", "new-shapes"}, "nor do they"
     certainty = built_answers.advised(decide(run)).decision
-    assert (certainty.word, certainty.replicated) == ("LIKELY", False)
+    assert (certainty.word, bool(certainty.timed_once)) == ("LIKELY", True)
     assert run.scratch.is_dir()
 
     again = [type(event.run_event) for event in execute(run, context)]
@@ -164,7 +164,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     assert RaceOpened not in again
     assert again[-1] == Finished
     certainty = built_answers.advised(decide(run)).decision
-    assert certainty.replicated
+    assert not certainty.timed_once
     shutil.rmtree(run.scratch, ignore_errors=True)
     assert decide(run).resumable is False
     if certainty.word != "CLEAR":

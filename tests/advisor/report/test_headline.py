@@ -208,13 +208,15 @@ def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:
 def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> None:
     cells = (built_measurements.cell(2.0, processes=1),)
     found = advise(replace(measured("once", 2.0), cells=cells))
-    assert (found.decision.word, found.decision.replicated) == ("LIKELY", False)
+    assert (found.decision.word, found.decision.timed_once) == ("LIKELY", ("once",))
     assert found.decision.lost_speed == 0
     assert " --budget " in found.advice.next_steps[0], "what settles it comes first"
     answer = built_answers.with_question(found.answer, workflows=("once",))
     restricted = write_headline(answer)[1].text
     told = [*built_answers.headline(found.answer, "certainty"), restricted]
-    expect("headline-one-process", told)
+    several = replace(found.decision, timed_once=("once", BASELINE), certain=False)
+    other = built_answers.with_advice(found.answer, decision=several)
+    expect("headline-one-process", [*told, *built_answers.headline(other, "certainty")])
 
 
 @pytest.mark.parametrize(
