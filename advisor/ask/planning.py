@@ -20,6 +20,8 @@ from advisor.domain.question import DeviceKind, Question
 from advisor.domain.version import how_to_install
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 
+NOT_NAMED = "not named in --workflows"
+
 
 def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
     """Return the arms in build order, the baseline and its duplicate first.
@@ -59,7 +61,7 @@ def _choose_arms(
         and (each.id in question.workflows or not is_on_request(workflow, each, question))
     ]
     if not requested:
-        return [], [Excluded(workflow.id, "excluded", "not named in --workflows")]
+        return [], [Excluded(workflow.id, "excluded", NOT_NAMED)]
     with_weights = [each for each in requested if each.weight_format in {None, *question.quantised}]
     if not with_weights:
         formats = ",".join(sorted({each.weight_format for each in requested if each.weight_format}))
@@ -73,10 +75,16 @@ def _choose_arms(
         reason = f"{with_weights[0].id} does not support {use}"
         return [], [Excluded(workflow.id, "unsupported", reason)]
     found = [_with_quantiser(workflow, each, machine) for each in usable]
-    return (
-        [each for each in found if isinstance(each, Arm)],
-        [each for each in found if isinstance(each, Excluded)],
-    )
+    arms = [each for each in found if isinstance(each, Arm)]
+    left_out = [
+        # With its option, since the default alone is not the workflow.
+        Excluded(str(each.name), "excluded", NOT_NAMED)
+        for each in (list_arms(workflow, question.device) if arms else ())
+        if not (is_chosen(each, question.workflows) or is_on_request(workflow, each, question))
+        if each.weight_format in {None, *question.quantised}
+        if unsupported_use(workflow, each, question) is None
+    ]
+    return arms, [*(each for each in found if isinstance(each, Excluded)), *left_out]
 
 
 def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
