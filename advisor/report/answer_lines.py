@@ -12,12 +12,13 @@ from advisor.domain.measurement import AGAINST_BREAKS, Measurement
 from advisor.domain.model import FactoryModel, OnnxModel
 from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import BreakEven
-from advisor.recipes.server import serving_lines
+from advisor.recipes.server import REQUEST, serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, call_as_given, lines_for, shorten
 from advisor.report.formatting import name_some
 from advisor.report.headline import certainty_line, first_line, write_headline
 from advisor.report.other_arms import wrapper_lines
 from advisor.report.setup_facts import describe_shapes
+from advisor.report.shortcomings import find_worst
 from probes.facts import TRAINING_MODE
 from probes.shape import Shape
 
@@ -87,7 +88,8 @@ def short_answer_lines(
     if decided is None:
         return [*answer_lines(answer), *_graph_breaks(answer)]
     advice, priorities = decided.advice, answer.question.priorities
-    left_out = {"answer", "certainty", *(() if advice.decision.word is None else ("change",))}
+    is_compared = advice.decision.word is not None
+    left_out = {"answer", "certainty", *(("change",) if is_compared or not has_cause else ())}
     certainty = certainty_line(decided, has_reasons=has_reasons)
     further = [line.text for line in write_headline(answer) if line.part not in left_out]
     if priorities != DEFAULT_PRIORITIES and "change" in left_out:
@@ -131,13 +133,15 @@ MOST_CODE_LINES = 10
 def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[str]:
     """Return the lines that adopt the advised arm; none for eager PyTorch, which needs none.
 
-    Of code with more than `most` lines, there are `part` lines.
+    Of code with more than `most` lines, there are `part` lines; of a server without room, its
+    start.
     """
     advised = answer.advised
     if advised is None or advised.arm == EAGER:
         return []
     if answer.question.serves:
-        return serving_lines(answer, advised.arm)
+        served = serving_lines(answer, advised.arm)
+        return served if most else served[: served.index(REQUEST)]
     model = answer.question.model
     known = "" if isinstance(model, OnnxModel) else IMPORT_TORCH
     size = answer.code_shape(advised).batch_size
@@ -227,7 +231,7 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
         fixed = "takes no other length than it was built for"
     parts = [
         change,
-        *([fixed] if _refuses_shapes(ranked) else []),
+        *([fixed] if _refuses_shapes(ranked) else _new_shapes(ranked)),
         build,
         *_memory(measured, answer.baseline, has_details=has_details),
     ]
@@ -236,6 +240,19 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
         most = MOST_COUNTS if has_details else 1
         parts += filter(None, [when_repaid(answer, advice.break_even, most)])
     return "; ".join(parts)
+
+
+def _new_shapes(ranked: RankedArm) -> list[str]:
+    """Return what a call of a shape costs that was not built, if not a usual call."""
+    parts = []
+    for worst in find_worst(ranked.measured.new_shape_results):
+        name = "lengths" if worst.shape.tokens else "batch sizes"
+        if worst.handling == "stalled":
+            seconds = text.format_seconds(worst.first_call_seconds)
+            parts.append(f"new {name} recompile ({seconds} s)")
+        elif worst.handling == "eager":
+            parts.append(f"new {name} run eager code")
+    return parts
 
 
 def is_fixed(ranked: RankedArm) -> bool:

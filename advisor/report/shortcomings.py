@@ -40,7 +40,7 @@ def is_unnamed(missing: UnmeasuredArm, answer: Answer) -> bool:
     """Return whether the user named workflows, and not this one, which was not tried."""
     named = {ArmName.parse(name).workflow for name in answer.question.workflows}
     not_tried = missing.status in NOT_TRIED or missing.status == "not-covered"
-    return bool(named) and missing.workflow not in named and not_tried
+    return bool(named) and ArmName.parse(missing.arm).workflow not in named and not_tried
 
 
 def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
@@ -100,14 +100,16 @@ def describe_new_shape(result: NewShapeResult) -> str:
 def new_shape_lines(answer: Answer) -> Section:
     """Return the worst batch size and length of each of the best arms that tried new shapes."""
     lines = [
-        f"{scored.arm}: {'; '.join(map(describe_new_shape, _worst(measured.new_shape_results)))}"
+        f"{scored.arm}: {'; '.join(map(describe_new_shape, worst))}"
         for scored, measured in answer.ranking
-        if measured.new_shape_results
+        if (worst := find_worst(measured.new_shape_results))
     ]
     return Section("new-shapes", "Shapes that were not built", lines[:SUMMARY_ARMS])
 
 
-def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
+def find_worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
+    """Return the batch size and the length that were served worst."""
+
     def badness(result: NewShapeResult) -> tuple[int, float]:
         return HANDLINGS.index(result.handling), result.first_call_seconds or 0.0
 

@@ -178,7 +178,7 @@ def _cause(failed: UnmeasuredArm) -> str:
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
-    """Return the best arms, among them the first, the baseline and `torch.compile`.
+    """Return the first arm, the baseline, the second arm, those as good, and `torch.compile`.
 
     The advised arm, and the fastest one if it is much faster, are there unless `most` is 0.
     """
@@ -189,7 +189,10 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     kept = [
         one for one in ranking if one == advised or (one == fastest and one.speedup.value >= least)
     ]
-    wanted = (*(each.arm for each in ranking[:1]), answer.results.baseline, compiled)
+    found = answer.recommendation.decision if answer.recommendation else None
+    named = (*found.as_good, *found.options_as_good) if found else ()
+    first, second = ([each.arm for each in ranking[at : at + 1]] for at in (0, 1))
+    wanted = (*first, answer.results.baseline, *second, *named, compiled)
     order = sorted(
         ranking, key=lambda one: (one not in kept, *(one.arm != each for each in wanted))
     )

@@ -48,6 +48,18 @@ def test_eager_pytorch_costs_nothing(answer: Answer) -> None:
     assert cost_line(answer, arm_of(answer, "pytorch-eager")) == EAGER_COST
 
 
+@pytest.mark.parametrize(
+    ("run", "cost"),
+    [
+        ("h100-demo-bert-bfloat16", "; new lengths recompile (9.3 s); build"),
+        ("h100-vit-base-float32", "; new batch sizes run eager code; build"),
+    ],
+)
+def test_a_shape_that_was_not_built_is_a_part_of_the_cost(run: str, cost: str) -> None:
+    kept = built_answers.advised(read_run(run))
+    assert cost in cost_line(kept.answer, kept.advised)
+
+
 def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) -> None:
     line = cost_line(answer, arm_of(answer, "onnxruntime-cpu/host"))
     assert line.endswith("; build 3.7 s; 719 MiB (eager 562)")

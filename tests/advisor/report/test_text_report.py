@@ -288,6 +288,7 @@ def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
 def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
     """Lines that are copied are not wrapped, and sentences hold no word that is longer."""
     answer = decide_run(name)
+    assert len(text_report.render_summary(answer, text_report.NARROWEST).splitlines()) <= 25
     for count in (0, 2, 8, 30):
         if answer.advised is not None:
             code = "".join(f"model = stack.step_{number}(model)\n" for number in range(count))
@@ -325,9 +326,10 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
             fastest = max(answer.ranking, key=lambda each: each.speedup.value)
             is_named = f" {fastest.arm} " in text or f"aster: {fastest.scored.title} (" in text
             assert is_named or fastest.speedup.value < faster
-            table = [line for line in lines if re.match(r"\d+  \S", line)]
+            table = [line for line in lines if re.match(r"\d+[*!]? +\S", line)]
             baseline = answer.results.baseline
             assert len(table) < 3 or any(f" {baseline} " in line for line in table)
+            assert len(table) < 4 or any(re.match("2[*!]? ", line) for line in table)
         for flip in flip_lines(answer)[:1]:
             condition = flip.partition(" if ")[2].partition(" of")[0]
             assert text.count(condition) <= 1, "a fact is said once"
