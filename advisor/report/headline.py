@@ -271,9 +271,10 @@ def _chosen_for(decided: AdvisedAnswer) -> str:
         return ""
     first = next((each for each in decided.answer.scores if not each.failures), own)
     highest, lower = text.format_apart(first.score, own.score)
-    compared = f"{own.title} scores {lower}, {first.title} {highest}"
     if first.unproven:
-        return f"{compared}, but the latter is less exact and not shown to be faster."
+        gain = f"its gain over {own.title} is within the noise, and it is less exact"
+        return f"{first.title} scores higher but is not advised: {gain}."
+    compared = f"{own.title} scores {lower}, {first.title} {highest}"
     return f"{compared}: of such close scores {advised} is advised."
 
 
