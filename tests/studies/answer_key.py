@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import itertools
 import json
 import math
 import pathlib
@@ -78,7 +77,7 @@ def read_results(batch_size: int) -> list[dict[str, Any]]:
 
 
 def summarise(rows: list[dict[str, str]], batch_size: int) -> None:
-    """Print the table and the agreement; the GPUs of the key are compared with one another too."""
+    """Print the table and the agreement."""
     found = {each["model"]: each for each in read_results(batch_size)}
     print("| model | key: 4090 / 5090 / PRO 6000 | here | advised | s |\n|---|---|---|---|---|")
     pairs, undisputed = list[tuple[float, float]](), list[tuple[float, float]]()
@@ -95,9 +94,6 @@ def summarise(rows: list[dict[str, str]], batch_size: int) -> None:
         print(f"| {row['model']} | {gains} | {shown} | {advised} | {each['seconds']:.0f} |")
     print("this GPU and the mean of the key:", agreement(pairs))
     print("the same where all of the key agree in sign:", agreement(undisputed))
-    for first, second in itertools.combinations(GPUS, 2):
-        both = [(float(row[first]), float(row[second])) for row in rows]
-        print(f"{first} and {second}:", agreement(both))
 
 
 def agreement(pairs: list[tuple[float, float]]) -> str:

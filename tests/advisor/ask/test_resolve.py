@@ -105,16 +105,8 @@ SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms
         ({"preset": "fastest"}, OptionValueError, "fastest"),
         ({"require": "ttft<=200ms"}, OptionValueError, "forward"),
         ({"require": "performance>=C,itl<=50ms"}, OptionValueError, "itl"),
-        (
-            {"task": "serve", "ttft": "1s", "itl": "1s", "require": "ttft<=200ms"},
-            OptionValueError,
-            "serve",
-        ),
-        (
-            {"task": "serve", "ttft": "1s", "itl": "1s", "require": "accuracy<=1e-3"},
-            OptionValueError,
-            "serve",
-        ),
+        ({**SERVED, "require": "ttft<=200ms"}, OptionValueError, "serve"),
+        ({**SERVED, "require": "accuracy<=1e-3"}, OptionValueError, "serve"),
         ({"budget": "endless"}, OptionValueError, "endless"),
         ({"budget": "0s"}, OptionValueError, "--budget '0s'"),
         ({"budget": "nan"}, OptionValueError, "--budget 'nan'"),

@@ -82,43 +82,33 @@ def with_built(count: int) -> dict[Shape, Built]:
 
 
 @pytest.mark.parametrize(
-    ("sizes_built", "has_raced", "seconds", "now", "is_due"),
+    ("sizes", "sizes_built", "has_raced", "seconds", "now", "is_due"),
     [
-        (1, True, 30.0, 41.0, True),
-        (2, True, 30.0, 41.0, False),
+        (3, 1, True, 30.0, 41.0, True),
+        (3, 2, True, 30.0, 41.0, False),
+        # A build of one shape is not nearly built when it starts.
+        (1, 0, True, 30.0, 41.0, True),
         # The first answer waits for no further shape.
-        (2, False, 30.0, 41.0, True),
-        (3, False, 30.0, 41.0, False),
+        (3, 2, False, 30.0, 41.0, True),
+        (3, 3, False, 30.0, 41.0, False),
         # The last shape of a long build takes too long.
-        (2, True, 90.0, 41.0, True),
-        (3, True, 90.0, 41.0, False),
+        (3, 2, True, 90.0, 41.0, True),
+        (3, 3, True, 90.0, 41.0, False),
         # The time for builds is over.
-        (1, False, 30.0, 75.0, True),
-        (3, False, 30.0, 75.0, False),
-        (3, False, 30.0, 79.0, True),
+        (3, 1, False, 30.0, 75.0, True),
+        (3, 3, False, 30.0, 75.0, False),
+        (3, 3, False, 30.0, 79.0, True),
     ],
 )
 def test_a_race_that_is_due_waits_for_an_arm_that_is_nearly_built(
-    sizes_built: int, has_raced: bool, seconds: float, now: float, is_due: bool
+    sizes: int, sizes_built: int, has_raced: bool, seconds: float, now: float, is_due: bool
 ) -> None:
     clock = [0.0]
     process = ProcessState(built=with_built(sizes_built), building_since=0.0)
-    pause = pause_of(process, lambda: clock[0], has_raced=has_raced, seconds=seconds, at=0.0)
+    asked: dict[str, Any] = {"has_raced": has_raced, "batch_sizes": SIZES[:sizes]}
+    pause = pause_of(process, lambda: clock[0], seconds=seconds, at=0.0, **asked)
     assert has_raced or not pause.is_due()
     clock[0] = now
-    assert pause.is_due() is is_due
-
-
-@pytest.mark.parametrize(("sizes", "is_due"), [((1,), True), ((1, 2), False)])
-def test_a_build_of_one_shape_is_not_nearly_built_when_it_starts(
-    sizes: tuple[int, ...], *, is_due: bool
-) -> None:
-    clock = [0.0]
-    process = ProcessState(built=with_built(len(sizes) - 1), building_since=0.0)
-    pause = pause_of(
-        process, lambda: clock[0], has_raced=True, seconds=30.0, at=0.0, batch_sizes=sizes
-    )
-    clock[0] = 41.0
     assert pause.is_due() is is_due
 
 
