@@ -288,15 +288,19 @@ def when_repaid(answer: Answer, break_even: Sequence[BreakEven], most: int = MOS
     counts: dict[str, list[Shape]] = {}
     for each in paid:
         counts.setdefault(_count_requests([each]), []).append(each.shape)
+    merged = ""
     if len(counts) > most:
         counts = {_count_requests(paid): [each.shape for each in paid]}
+        if all(each.high is not None for each in paid):
+            sizes = {each.shape.batch_size for each in paid}
+            merged = f", by {'batch size' if len(sizes) > 1 else 'length'}"
     found = [
         f"{count} at {describe_shapes(answer, shapes)}" if len(shapes) < len(break_even) else count
         for count, shapes in counts.items()
     ]
     never = [each.shape for each in break_even if each.requests is None]
     last = f"; never at {describe_shapes(answer, never)}" if never else ""
-    return f"repaid after {text.join_names(found)}{last}"
+    return f"repaid after {text.join_names(found)}{merged}{last}"
 
 
 def _count_requests(found: Sequence[BreakEven]) -> str:

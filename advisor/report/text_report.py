@@ -189,15 +189,15 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     kept = [
         one for one in ranking if one == advised or (one == fastest and one.speedup.value >= least)
     ]
-    found = answer.recommendation.decision if answer.recommendation else None
-    named = (*found.as_good, *found.options_as_good) if found else ()
+    decision = answer.recommendation.decision if answer.recommendation else None
+    named = (*decision.as_good, *decision.options_as_good) if decision else ()
     first, second = ([each.arm for each in ranking[at : at + 1]] for at in (0, 1))
     wanted = (*first, answer.results.baseline, *second, *named, compiled)
     order = sorted(
         ranking, key=lambda one: (one not in kept, *(one.arm != each for each in wanted))
     )
-    first = order[: max(most, len(kept)) if most else 0]
-    return [each for each in ranking if each in first]
+    chosen = order[: max(most, len(kept)) if most else 0]
+    return [each for each in ranking if each in chosen]
 
 
 def _where_more_is(answer: Answer) -> list[str]:

@@ -21,8 +21,8 @@ from drawn import weights
 from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
+from kept.runs import decide_run
 from recorded_runs import SECONDS, make_header, make_run
-from studies.kept.runs import decide_run
 
 from advisor.decide import scoring
 from advisor.decide.costs import break_even, find_break_even, first_to_serve, price
