@@ -31,9 +31,10 @@ class TitleBar(Horizontal):
     app: AdvisorApp
 
     def __init__(self) -> None:
-        super().__init__(
-            Static("", id="title", markup=False), Static("", id="status", markup=False), id="top"
-        )
+        # Not queried: the timer may fire while the screen and its widgets are removed.
+        self._title = Static("", id="title", markup=False)
+        self._status = Static("", id="status", markup=False)
+        super().__init__(self._title, self._status, id="top")
         self._right = ""
 
     def on_mount(self) -> None:
@@ -42,13 +43,13 @@ class TitleBar(Horizontal):
 
     def set_text(self, left: Text, right: str = "") -> None:
         title = Text.assemble((" p3 ", "bold reverse"), " ", left)
-        self.query_one("#title", Static).update(title, layout=False)
+        self._title.update(title, layout=False)
         self._right = panels.printable(right, self.app.size.width - TITLE_WIDTH)
         self._draw_status()
 
     def _draw_status(self) -> None:
         shown = Text.assemble(" ", self._right, " ", (self.app.run_status(), "bold reverse"))
-        self.query_one("#status", Static).update(shown)
+        self._status.update(shown)
 
 
 class AdvisorScreen(Screen[None]):
