@@ -30,6 +30,7 @@ from advisor.domain.results import MeasuredInputs
 from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_apart, format_share_of_draws, join_names
 from advisor.domain.workflow import Workflow
+from advisor.report.answer_lines import short_answer_lines
 from advisor.report.further_lines import describe_goodput
 from advisor.report.headline import write_headline
 from probes.accuracy import Accuracy
@@ -297,10 +298,13 @@ def test_a_required_figure_whose_spread_crosses_the_limit_is_a_doubt(
 def test_an_arm_that_no_other_accompanies_names_the_limit_of_the_best_other() -> None:
     memory = MemoryBytes(peak=400 << 20, source="a test")
     limits = (Constraint("memory", "<=", 300 << 20),)
-    found = advise(measured("large", 1.5, memory_bytes=memory), constraints=limits)
+    large = measured("large", 1.5, memory_bytes=memory)
+    found = advise(large, constraints=limits, priorities=builders.priorities(10, 20, 70))
     assert found.advice.arm == "pytorch-eager"
     told = " ".join(built_answers.headline(found.answer, "certainty"))
     assert "Large: memory is 400MiB" in told
+    lines = " ".join(short_answer_lines(found.answer))
+    assert lines.count(found.answer.question.priorities.describe()) == 1
 
 
 def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect) -> None:
