@@ -88,7 +88,9 @@ def with_built(count: int) -> dict[Shape, Built]:
         (3, 2, True, 30.0, 41.0, False),
         # A build of one shape is not nearly built when it starts.
         (1, 0, True, 30.0, 41.0, True),
-        # The first answer waits for no further shape.
+        # The first answer waits for no further shape, but for the last one if it may end soon.
+        (3, 1, False, 30.0, 31.0, True),
+        (3, 2, False, 30.0, 33.0, False),
         (3, 2, False, 30.0, 41.0, True),
         (3, 3, False, 30.0, 41.0, False),
         # The last shape of a long build takes too long.
