@@ -49,7 +49,7 @@ def test_on_a_gpu_builds_wait_for_the_import_of_the_reference_alone_which_has_le
         machine=types.SimpleNamespace(clock=lambda: 0.0),
     )
     question = builders.question(device=device)
-    asked = {"builds_at_once": 2, "seconds": 100.0}
+    asked: Any = {"builds_at_once": 2, "seconds": 100.0}
     progress = progress_of(session, builders.run_state({}), question, **asked)
     assert list(building._prepare(progress, [BASELINE, builders.arm("slow-import")])) == []
     assert found == [seconds, awaited]
