@@ -118,7 +118,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     rivals = [each for each in ahead if may_save_builds(each, state)]
     if _promise(planned) <= 0:
         return bool(rivals)
-    if is_quick(planned) or has_processors_for([planned, *ahead], progress):
+    if is_quick(planned) or _has_processors_for([planned, *ahead], progress):
         return False
     is_running = progress.session.is_running(planned.id)
     return any(promises_as_much(each, planned, is_running=is_running) for each in rivals)
@@ -151,8 +151,7 @@ def promises_as_much(rival: Arm, planned: Arm, *, is_running: bool) -> bool:
     return _rank(rival) >= _rank(planned)
 
 
-def has_processors_for(arms: Iterable[Arm], progress: RunInProgress) -> bool:
-    """Return whether builds of these arms, side by side, do not delay each other."""
+def _has_processors_for(arms: Iterable[Arm], progress: RunInProgress) -> bool:
     is_built = progress.session.is_built
     builds = sum(not is_quick(each) and not is_built(each.id) for each in arms)
     processors = progress.header.machine.cpu.usable_processors

@@ -10,13 +10,7 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
-from advisor.execute.build_queue import (
-    BuildQueue,
-    has_new_arm,
-    has_processors_for,
-    order_builds,
-    without_waiting,
-)
+from advisor.execute.build_queue import BuildQueue, has_new_arm, order_builds, without_waiting
 from advisor.execute.race_pause import RacePause, builds_are_over
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
@@ -80,13 +74,9 @@ def _arms_that_race_first(progress: RunInProgress, arms: list[Arm]) -> list[Arm]
     if progress.state.has_raced:
         return arms
     ordered = order_builds(arms, progress.state, progress.question)
-    at_once = without_waiting(ordered, progress)
-    unhindered = [each for each in arms if each in at_once]
-    # None queues or delays another, and a race would: each waits for its time, and then for all.
-    if len(at_once) <= progress.builds_at_once and has_processors_for(at_once, progress):
-        return unhindered
+    at_once = {each.id for each in without_waiting(ordered, progress)}
     return early_arms(
-        unhindered,
+        [each for each in arms if each.id in at_once],
         progress.header.catalogue.presets.builds.early_seconds,
         progress.state.plan.baseline,
         progress.builds_at_once,

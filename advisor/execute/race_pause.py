@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 
 from advisor.domain.plan import REFERENCE, Arm
@@ -13,8 +12,6 @@ from advisor.probing.side_by_side import SideBySideBuilds
 
 #: A race waits so long for arms that are nearly built: to race later costs about as much.
 NEARLY_BUILT_SECONDS = 20.0
-#: So long after its time, the first race waits for arms that miss one shape.
-LATE_SECONDS = 10.0
 
 
 def builds_are_over(progress: RunInProgress) -> bool:
@@ -50,21 +47,16 @@ def _builds_end_by(end: float, progress: RunInProgress) -> bool:
 
 
 def _may_end_by(end: float, planned: Arm, progress: RunInProgress) -> bool:
-    """Return whether its missing shapes are expected by then; True where nothing is known.
-
-    Those that are built show how long one takes.
-    """
+    """Return whether its missing shapes are expected by then; True where nothing is known."""
     seconds = planned.expected_build_seconds
-    process = progress.state.last_process(planned.id)
-    if seconds is None or process.building_since is None:
+    since = progress.state.last_process(planned.id).building_since
+    if seconds is None or since is None:
         return True
     if is_overdue(planned, progress.state):
         return False
-    built = [each.seconds for each in process.built.values()]
-    of_shape = statistics.fmean(built) if built else seconds / len(progress.question.shapes)
-    of_missing = of_shape * missing_shapes(progress, planned.id)
-    end_of_build = process.building_since + sum(built) + of_missing
-    return progress.clock() + max(end_of_build - progress.state.at, 0.0) <= end
+    spent = progress.state.at - since
+    expected = seconds * missing_shapes(progress, planned.id) / len(progress.question.shapes)
+    return progress.clock() + expected - spent <= end
 
 
 class RacePause:
@@ -73,7 +65,8 @@ class RacePause:
     The first race waits until all early arms are built or have failed, or until its time in the
     run. Later ones wait for the interval of the presets while a build may end in it. Both need an
     arm that is ready, and wait a little for arms that are nearly built. No race waits for an arm
-    whose build it may save, because another arm of the workflow is ready.
+    whose build it may save, because another arm of the workflow is ready, unless only the check of
+    its outputs is missing: it would need a race of its own.
     """
 
     def __init__(
@@ -129,22 +122,23 @@ class RacePause:
         return [
             each
             for each in running
-            if each.id in needed or not any(may_outdo(one, each) for one in rivals)
+            if each.id in needed
+            or missing_shapes(progress, each.id) == 0
+            or not any(may_outdo(one, each) for one in rivals)
         ]
 
     def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.
 
-        A long build is nearly built when only the check is missing, and so is one for a first race
-        that is due unless its last shape is expected soon.
+        A long build is nearly built when only the check is missing, and so is any for a first race
+        that is due.
         """
         missing = missing_shapes(self._progress, planned.id)
         seconds = planned.expected_build_seconds
         is_short = seconds is not None and seconds <= self._presets.first_race_seconds
         is_late = self._is_first and self._progress.clock() >= self._due
         is_last = missing == 1 and len(self._progress.question.shapes) > 1
-        is_in_time = not is_late or _may_end_by(self._due + LATE_SECONDS, planned, self._progress)
-        return missing == 0 or (is_last and is_short and is_in_time)
+        return missing == 0 or (is_last and is_short and not is_late)
 
     def _expects_others(self, running: Sequence[Arm]) -> bool:
         """Return whether the first race would have more than variants if it waited a little.
