@@ -242,6 +242,27 @@ def unexpected(_: RunState) -> Answer:
     raise AssertionError
 
 
+class StillSession:
+    """A session in which nothing happens."""
+
+    def __init__(
+        self,
+        building: Iterable[str] = (),
+        ready: Iterable[str] = (),
+        ended: Iterable[str] = (),
+        *,
+        fits: bool = True,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.is_building = {*building}.__contains__
+        self.is_built = self.is_prepared = self.is_warmed_up = {*ready}.__contains__
+        self.is_running = {*building, *ready}.__contains__
+        self.has_started = {*building, *ready, *ended}.__contains__
+        self.has_failed = {*ended}.__contains__
+        self.headroom = types.SimpleNamespace(fits_another_worker=lambda *_: fits)
+        self.machine = types.SimpleNamespace(clock=clock)
+
+
 def progress_of(
     session: Any,
     recorder: Recorder | RunState,

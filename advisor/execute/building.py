@@ -9,9 +9,10 @@ from advisor.decide.rounds import baseline_error, more_time
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
-from advisor.execute import build_limits, remaining
-from advisor.execute.build_queue import BuildQueue, has_new_arm, order_builds, without_waiting
-from advisor.execute.race_pause import RacePause, builds_are_over
+from advisor.execute import remaining
+from advisor.execute.build_queue import BuildQueue, arms_to_import, early_arms, order_builds
+from advisor.execute.build_rules import Builds, Skip, Start, Wait, builds_are_over, next_step
+from advisor.execute.race_pause import RacePause
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.probing.worker_failures import skipped_by_user
@@ -41,14 +42,14 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
     arms = [each for each in needed if each.id not in builds.running]
     if not arms and not builds.running:
         return
-    early = _arms_that_race_first(progress, arms)
+    early = early_arms(progress, arms)
     if not builds.running:
-        yield from _prepare(progress, _arms_to_import(progress, arms, early))
+        yield from _prepare(progress, arms_to_import(progress, arms, early))
         # The model is open now, and may call for more.
         added = remaining.arms_to_add(progress)
         yield from added
         arms += [planned for each in added for planned in each.added]
-        early = _arms_that_race_first(progress, arms)
+        early = early_arms(progress, arms)
     unbuilt = [
         each
         for each in arms
@@ -68,33 +69,6 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
         yield from _build_in_turn(progress, [each for each in unbuilt if each in early])
     else:
         yield from _build_side_by_side(progress, builds, unbuilt, early)
-
-
-def _arms_that_race_first(progress: RunInProgress, arms: list[Arm]) -> list[Arm]:
-    if progress.state.has_raced:
-        return arms
-    ordered = order_builds(arms, progress.state, progress.question)
-    at_once = {each.id for each in without_waiting(ordered, progress)}
-    return early_arms(
-        [each for each in arms if each.id in at_once],
-        progress.header.catalogue.presets.builds.early_seconds,
-        progress.state.plan.baseline,
-        progress.builds_at_once,
-    )
-
-
-def _arms_to_import(
-    progress: RunInProgress, arms: Sequence[Arm], early: Sequence[Arm]
-) -> Sequence[Arm]:
-    """Return the arms whose builds will begin first; with one build at a time, the early ones."""
-    if progress.builds_at_once == 1:
-        return early
-    most = max(progress.builds_at_once, len(progress.state.controls))
-    later = order_builds(
-        [each for each in arms if each not in early], progress.state, progress.question
-    )
-    beside = [*early, *(each for each in later if not each.builds_alone)]
-    return without_waiting(beside, progress)[:most]
 
 
 def _fits_beside_reference(
@@ -168,31 +142,6 @@ def drop_unbuilt(
     builds.forget_ended()
 
 
-def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once: int) -> list[Arm]:
-    """Return the arms that race first: those whose builds take at most `early_seconds`.
-
-    All arms if that leaves no arm to compare with the baseline. An arm whose build time is not
-    known is not early. Of each workflow the first arm is early, and the further ones only while
-    they and the duplicate are fewer than the builds `at_once`: the first answer waits for no build
-    that would queue.
-    """
-    controls_ = [each for each in arms if each == baseline or each.duplicate_of]
-    quick = [
-        each
-        for each in arms
-        if each not in controls_
-        and each.expected_build_seconds is not None
-        and each.expected_build_seconds <= early_seconds
-    ]
-    if not quick:
-        return list(arms)
-    first = {each.workflow: each.id for each in reversed(quick)}
-    further = [each.id for each in quick if each.id not in first.values()]
-    duplicates = [each for each in controls_ if each != baseline]
-    chosen = {*first.values(), *further[: max(0, at_once - len(first) - len(duplicates))]}
-    return [*controls_, *(each for each in quick if each.id in chosen)]
-
-
 def builds_at_once(header: Header) -> int:
     if any(constraint.criterion == MEMORY for constraint in header.question.constraints):
         return 1
@@ -247,21 +196,21 @@ def _start_arms(
 def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]:
     """Build and warm up one arm after the other within the build limits.
 
-    Stop when the time is over, or when memory is short and a new arm is built: the other arms wait
-    for the next group.
+    Stop when the time is over, or when an arm has to wait: the other arms wait for the next group.
     """
     session = progress.session
     baseline = progress.state.plan.baseline
     for planned in arms:
         if planned != baseline and builds_are_over(progress):
             return
-        if has_new_arm(progress) and not session.headroom.fits_another_worker():
+        step = next_step(planned, Builds(), progress)
+        if isinstance(step, Wait):
             return
-        limit = build_limits.limit_or_skip(progress, planned)
-        if isinstance(limit, Failure):
-            yield from session.drop(planned.id, limit)
+        if isinstance(step, Skip) and step.failure is not None:
+            yield from session.drop(planned.id, step.failure)
             continue
-        yield from session.build(planned.id, limit)
+        if isinstance(step, Start):
+            yield from session.build(planned.id, step.limit)
         if planned == baseline and not session.is_running(planned.id):
             raise baseline_error(progress.state, planned.id)
 
@@ -285,8 +234,9 @@ def _build_side_by_side(
     cold = [each for each in arms if not session.is_warmed_up(each.id)]
     others = order_builds(cold, progress.state, progress.question)
     others.sort(key=lambda each: (each != baseline, each not in early))
+    begun = [each for each in progress.state.plan.arms if each.id in builds.running]
     queue = BuildQueue(
-        progress, others, builds.builds_at_once, list(builds.running), starts_at_once=starts_at_once
+        progress, others, builds.builds_at_once, begun, starts_at_once=starts_at_once
     )
     pause = RacePause(progress, builds, [each.id for each in early])
     yield from _build_until_due(progress, builds, queue, pause)

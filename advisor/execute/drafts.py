@@ -29,7 +29,7 @@ from advisor.domain.run_events import ArmsPlanned, LoggedEvent, OtherPlatformFou
 from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.domain.text import write_count
 from advisor.domain.version import __version__
-from advisor.execute import build_limits, servers
+from advisor.execute import build_rules, servers
 from advisor.execute.execution import refuse_imported
 from advisor.execute.remaining import with_expected_builds
 from advisor.probing import detection, env_registry
@@ -113,7 +113,7 @@ def create(draft: DraftRun, context: Context) -> Run:
         catalogue=draft.catalogue,
     )
     arms = with_expected_builds(draft.plan.arms, header, context.store)
-    build_limits.refuse_short_budget(arms, header)
+    build_rules.refuse_short_budget(arms, header)
     first: tuple[RunEvent, ...] = (
         ArmsPlanned(plan=msgspec.structs.replace(draft.plan, arms=arms)),
         *find_platforms(context.store, header),

@@ -25,16 +25,16 @@ from advisor.domain.errors import (
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import (
-    build_queue,
     building,
+    needless_builds,
     post_race,
-    race_pause,
     racing,
     remaining,
     repetitions,
     servers,
     starts,
 )
+from advisor.execute.build_rules import builds_are_over
 from advisor.execute.quiet import activity_reader, wait_until_quiet
 from advisor.execute.run_in_progress import Recorder, RunInProgress
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
@@ -183,7 +183,7 @@ def _race_and_measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
         yield from progress.session.finish_reference()
         yield from post_race.measure_further(progress)
         added = remaining.arms_to_add(progress)
-        if race_pause.builds_are_over(progress) or not added:
+        if builds_are_over(progress) or not added:
             return
         yield from added
         # New shapes may have broken the programs of those that tried some.
@@ -200,7 +200,7 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
     while True:
         before = progress.state
         yield from building.build_group(progress, builds)
-        if race_pause.builds_are_over(progress):
+        if builds_are_over(progress):
             yield from building.end_builds(progress, builds)
         else:
             yield from remaining.arms_to_add(progress)
@@ -221,7 +221,7 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
             or not session.is_running(progress.state.plan.baseline.id)
         ):
             return
-        hopeless = build_queue.arms_that_cannot_lead(answer, header.catalogue)
+        hopeless = needless_builds.arms_that_cannot_lead(answer, header.catalogue)
         yield from building.drop_unbuilt(progress, builds, hopeless)
         if not session.headroom.fits_another_worker() or waiting & remaining.oom_beside_others(
             progress.state

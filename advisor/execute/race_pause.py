@@ -1,4 +1,4 @@
-"""When the builds that go on side by side pause for a race, and when no further arm is built."""
+"""When the builds that go on side by side pause for a race."""
 
 from __future__ import annotations
 
@@ -6,57 +6,17 @@ import math
 from collections.abc import Sequence
 
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.execute.build_queue import is_overdue, may_outdo, missing_shapes, skips_losing_arms
+from advisor.execute.build_rules import (
+    LATE_SECONDS,
+    NEARLY_BUILT_SECONDS,
+    builds_are_over,
+    may_end_by,
+    missing_shapes,
+    ready_arms,
+)
+from advisor.execute.needless_builds import skips_losing_arms
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
-
-#: A race waits so long for arms that are nearly built: to race later costs about as much.
-NEARLY_BUILT_SECONDS = 20.0
-
-
-def builds_are_over(progress: RunInProgress) -> bool:
-    """Return whether no further arm is built.
-
-    Builds that are expected to end in the first half of the time of the repetitions may go on:
-    they may change the answer. Until an arm of another workflow than the baseline's
-    is built, if there is any, a run builds for half of its seconds longer.
-    """
-    state = progress.state
-    plan = state.plan
-    arms = {each.id for each in plan.arms if each.id not in state.controls}
-    others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
-    rivals = others - state.failed_arms or arms
-    if rivals & {*state.raced_arms, *_ready_arms(progress)}:
-        late = (progress.races_end + progress.end) / 2
-        return progress.clock() >= (late if _builds_end_by(late, progress) else progress.races_end)
-    return progress.clock() >= progress.end + progress.seconds / 2
-
-
-def _ready_arms(progress: RunInProgress) -> list[str]:
-    """Return the arms that are built and have not raced, the controls excepted."""
-    session, state = progress.session, progress.state
-    known = state.raced_arms | state.controls
-    built = [each.id for each in state.plan.arms if session.is_built(each.id)]
-    is_comparable = state.plan.baseline.id in built
-    return [arm for arm in built if arm not in known and is_comparable]
-
-
-def _builds_end_by(end: float, progress: RunInProgress) -> bool:
-    arms = [each for each in progress.state.plan.arms if progress.session.is_building(each.id)]
-    return any(_may_end_by(end, each, progress) for each in arms)
-
-
-def _may_end_by(end: float, planned: Arm, progress: RunInProgress) -> bool:
-    """Return whether its missing shapes are expected by then; True where nothing is known."""
-    seconds = planned.expected_build_seconds
-    since = progress.state.last_process(planned.id).building_since
-    if seconds is None or since is None:
-        return True
-    if is_overdue(planned, progress.state):
-        return False
-    spent = progress.state.at - since
-    expected = seconds * missing_shapes(progress, planned.id) / len(progress.question.shapes)
-    return progress.clock() + expected - spent <= end
 
 
 class RacePause:
@@ -65,8 +25,7 @@ class RacePause:
     The first race waits until all early arms are built or have failed, or until its time in the
     run. Later ones wait for the interval of the presets while a build may end in it. Both need an
     arm that is ready, and wait a little for arms that are nearly built. No race waits for an arm
-    whose build it may save, because another arm of the workflow is ready, unless only the check of
-    its outputs is missing: it would need a race of its own.
+    whose build it may save, because another arm of the workflow is ready.
     """
 
     def __init__(
@@ -101,7 +60,7 @@ class RacePause:
 
     def _is_worth_a_race(self) -> bool:
         progress = self._progress
-        if not _ready_arms(progress):
+        if not ready_arms(progress):
             return False
         if progress.clock() >= self._due:
             return True
@@ -109,11 +68,11 @@ class RacePause:
             running = {each.id for each in self._awaited_arms()}
             has_started = progress.session.has_started
             return all(has_started(arm) and arm not in running for arm in self._early)
-        return not any(_may_end_by(self._due, each, progress) for each in self._awaited_arms())
+        return not any(may_end_by(self._due, each, progress) for each in self._awaited_arms())
 
     def _awaited_arms(self) -> list[Arm]:
         progress = self._progress
-        arms, ready = progress.state.plan.arms, {*_ready_arms(progress)}
+        arms, ready = progress.state.plan.arms, {*ready_arms(progress)}
         running = [each for each in arms if each.id in self._builds.running]
         if not skips_losing_arms(progress.question):
             return running
@@ -122,23 +81,22 @@ class RacePause:
         return [
             each
             for each in running
-            if each.id in needed
-            or missing_shapes(progress, each.id) == 0
-            or not any(may_outdo(one, each) for one in rivals)
+            if each.id in needed or not any(_may_outdo(one, each) for one in rivals)
         ]
 
     def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.
 
-        A long build is nearly built when only the check is missing, and so is any for a first race
-        that is due.
+        A long build is nearly built when only the check is missing, and so is one for a first race
+        that is due unless its last shape is expected soon.
         """
         missing = missing_shapes(self._progress, planned.id)
         seconds = planned.expected_build_seconds
         is_short = seconds is not None and seconds <= self._presets.first_race_seconds
         is_late = self._is_first and self._progress.clock() >= self._due
         is_last = missing == 1 and len(self._progress.question.shapes) > 1
-        return missing == 0 or (is_last and is_short and not is_late)
+        is_in_time = not is_late or may_end_by(self._due + LATE_SECONDS, planned, self._progress)
+        return missing == 0 or (is_last and is_short and is_in_time)
 
     def _expects_others(self, running: Sequence[Arm]) -> bool:
         """Return whether the first race would have more than variants if it waited a little.
@@ -146,11 +104,21 @@ class RacePause:
         Variants are arms that the model calls for, such as those in another memory layout.
         """
         progress = self._progress
-        ready, arms = {*_ready_arms(progress)}, progress.state.plan.arms
+        ready, arms = {*ready_arms(progress)}, progress.state.plan.arms
         return (
             self._is_first
             and all(each.called_for for each in arms if each.id in ready)
             and any(
-                not each.called_for and _may_end_by(self._last, each, progress) for each in running
+                not each.called_for and may_end_by(self._last, each, progress) for each in running
             )
         )
+
+
+def _may_outdo(one: Arm, other: Arm) -> bool:
+    """Return whether a race of `one` may show that `other`, of its workflow, cannot lead."""
+    return one.workflow == other.workflow and _gain(one) >= _gain(other)
+
+
+def _gain(planned: Arm) -> tuple[bool, float]:
+    gain = planned.possible_gain
+    return planned.called_for is not None, -math.inf if gain is None else gain

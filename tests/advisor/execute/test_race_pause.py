@@ -1,45 +1,24 @@
-"""When builds pause for a race, and when no further arm is built."""
+"""When builds pause for a race."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import builders
 import pytest
 from builders import BASELINE, replace
-from simulation import progress_of
+from simulation import StillSession, progress_of
 
 from advisor.domain.plan import Arm, Plan
-from advisor.domain.run_state import ProcessState, RunState
-from advisor.execute import race_pause
-from advisor.execute.run_in_progress import RunInProgress
+from advisor.domain.run_state import ProcessState
+from advisor.execute.build_rules import NEARLY_BUILT_SECONDS
+from advisor.execute.race_pause import RacePause
 from probes.events import Built
 from probes.shape import Shape
 
 SIZES = (1, 2, 3)
-
-
-def pausing(
-    building: str,
-    ready: Sequence[str],
-    clock: Callable[[], float],
-    state: RunState,
-    end: float,
-    **asked: Any,
-) -> RunInProgress:
-    """Return a run whose races may last until second 70, while one arm is built."""
-    session = types.SimpleNamespace(
-        is_running=lambda arm: arm in {*ready, building},
-        has_started=lambda _: True,
-        has_failed=lambda _: False,
-        is_built=lambda arm: arm in ready,
-        is_building=lambda arm: arm == building,
-        machine=types.SimpleNamespace(clock=clock),
-    )
-    question = builders.question(**asked)
-    return progress_of(session, state, question, seconds=100.0, races_end=70.0, end=end)
 
 
 def pause_of(
@@ -52,10 +31,10 @@ def pause_of(
     called_for: str | None = None,
     slow: Arm | None = None,
     **asked: Any,
-) -> race_pause.RacePause:
+) -> RacePause:
     """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built.
 
-    `quick` is a variant if the model calls for it.
+    `quick` is a variant if the model calls for it. Races may last until second 70.
     """
     arms = (
         builders.arm(BASELINE),
@@ -68,10 +47,11 @@ def pause_of(
         plan=Plan(arms=arms, excluded=()),
         at=at,
     )
-    ready = (BASELINE, "quick")
-    progress = pausing("slow", ready, clock, state, 78.0, **{"batch_sizes": SIZES, **asked})
+    question = builders.question(**{"batch_sizes": SIZES, **asked})
+    session = StillSession(["slow"], [BASELINE, "quick"], clock=clock)
+    progress = progress_of(session, state, question, seconds=100.0, races_end=70.0, end=78.0)
     running = types.SimpleNamespace(running=["slow"])
-    return race_pause.RacePause(progress, running, ["quick", "slow"])  # type: ignore[arg-type]
+    return RacePause(progress, running, ["quick", "slow"])  # type: ignore[arg-type]
 
 
 def with_built(count: int) -> dict[Shape, Built]:
@@ -88,7 +68,9 @@ def with_built(count: int) -> dict[Shape, Built]:
         (3, 2, True, 30.0, 41.0, False),
         # A build of one shape is not nearly built when it starts.
         (1, 0, True, 30.0, 41.0, True),
-        # The first answer waits for no further shape.
+        # The first answer waits for no further shape, but for the last one if it may end soon.
+        (3, 1, False, 30.0, 31.0, True),
+        (3, 2, False, 30.0, 33.0, False),
         (3, 2, False, 30.0, 41.0, True),
         (3, 3, False, 30.0, 41.0, False),
         # The last shape of a long build takes too long.
@@ -122,23 +104,22 @@ def test_the_first_race_is_due_by_the_time_of_the_run(at: float, *, is_due: bool
 
 
 @pytest.mark.parametrize(
-    ("workflow", "gain", "duplicates", "all_arms", "built", "is_due"),
+    ("workflow", "gain", "duplicates", "all_arms", "is_due"),
     [
-        ("quick", 0.5, None, False, 2, True),
-        ("quick", 0.5, None, False, 3, False),
-        ("quick", 1.5, None, False, 2, False),
-        ("other", 0.5, None, False, 2, False),
-        ("quick", 0.5, BASELINE, False, 2, False),
-        ("quick", 0.5, None, True, 2, False),
+        ("quick", 0.5, None, False, True),
+        ("quick", 1.5, None, False, False),
+        ("other", 0.5, None, False, False),
+        ("quick", 0.5, BASELINE, False, False),
+        ("quick", 0.5, None, True, False),
     ],
 )
 def test_the_first_race_waits_for_no_build_that_it_may_save(
-    workflow: str, gain: float, duplicates: str | None, *, all_arms: bool, built: int, is_due: bool
+    workflow: str, gain: float, duplicates: str | None, *, all_arms: bool, is_due: bool
 ) -> None:
     slow = builders.arm("slow", workflow=workflow, possible_gain=gain, duplicate_of=duplicates)
     quick = replace(builders.question().budget, skips_losing_arms=True)
     pause = pause_of(
-        ProcessState(built=with_built(built)),
+        ProcessState(built=with_built(len(SIZES))),
         lambda: 10.0,
         has_raced=False,
         seconds=10.0,
@@ -156,7 +137,7 @@ def test_a_race_waits_for_a_nearly_built_arm_for_a_while() -> None:
     pause = pause_of(process, lambda: clock[0] - 41.0, has_raced=False, seconds=30.0, at=0.0)
     clock[0] += 41.0
     assert not pause.is_due()
-    clock[0] += race_pause.NEARLY_BUILT_SECONDS
+    clock[0] += NEARLY_BUILT_SECONDS
     assert pause.is_due()
 
 
@@ -164,7 +145,7 @@ def test_a_race_waits_for_a_nearly_built_arm_for_a_while() -> None:
     ("called_for", "seconds", "later", "is_due"),
     [
         ("convolutions", 15.0, 0.0, False),
-        ("convolutions", 15.0, race_pause.NEARLY_BUILT_SECONDS, True),
+        ("convolutions", 15.0, NEARLY_BUILT_SECONDS, True),
         ("convolutions", 80.0, 0.0, True),
         (None, 15.0, 0.0, True),
     ],
@@ -192,30 +173,3 @@ def test_a_later_race_waits_only_for_builds_that_may_end_soon(
     process = ProcessState(building_since=since)
     pause = pause_of(process, lambda: 30.0, has_raced=True, seconds=seconds, at=30.0)
     assert pause.is_due() is is_due
-
-
-@pytest.mark.parametrize(
-    ("building", "seconds", "now", "builds_are_over"),
-    [
-        ("none", 40.0, 70.0, True),
-        ("second", 40.0, 70.0, False),
-        ("second", 60.0, 70.0, True),
-        ("second", None, 70.0, False),
-        ("second", None, 85.0, True),
-        # It takes far longer than expected.
-        ("second", 10.0, 70.0, True),
-    ],
-)
-def test_a_build_that_is_nearly_over_may_take_longer(
-    building: str, seconds: float | None, now: float, *, builds_are_over: bool
-) -> None:
-    arms = [
-        builders.arm(BASELINE),
-        builders.arm("first"),
-        builders.arm("second", expected_build_seconds=seconds),
-    ]
-    process = ProcessState(building_since=40.0)
-    plan = Plan(arms=tuple(arms), excluded=())
-    state = builders.run_state({"second": process}, plan=plan, at=now)
-    progress = pausing(building, (BASELINE, "first"), lambda: now, state, 100.0)
-    assert race_pause.builds_are_over(progress) is builds_are_over

@@ -1,8 +1,7 @@
-"""Which builds are ended or left out, what they wait for, and when they pause for a race."""
+"""Which builds bring nothing: they cannot pay back, would fail as others did, or cannot lead."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,17 +9,17 @@ import builders
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE, replace
-from simulation import SimulatedSession, progress_of
+from built_answers import with_decision, with_question, with_results
+from kept.runs import NAMES, decide_run, read_run
 
+from advisor.ask import catalogue_files
 from advisor.ask.context import Context
-from advisor.ask.resolve import choose_budget
-from advisor.domain.errors import OptionValueError
+from advisor.decide.decision import decide_again
+from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
-from advisor.execute import build_limits
-from advisor.execute.run_in_progress import RunInProgress
-from advisor.probing.worker_process import BuildLimit
+from advisor.execute.needless_builds import arms_that_cannot_lead, failure_of_sibling, payback_limit
 from advisor.report.answer_files import decide
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 
@@ -30,8 +29,7 @@ WITH_REQUESTS = builders.question(batch_sizes=(1, 4), requests=1000)
 
 
 def seconds(state: RunState, arm: str, question: Question = WITH_REQUESTS) -> float:
-    limit = builders.known(build_limits.limit_build(state, arm, question))
-    return limit.seconds
+    return builders.known(payback_limit(state, arm, question)).seconds
 
 
 def test_the_limit_is_the_time_of_a_built_arm_for_all_requests_at_its_slowest_size() -> None:
@@ -57,7 +55,7 @@ def test_the_limit_comes_from_the_fastest_built_arm() -> None:
 @pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
 def test_the_baseline_and_its_duplicate_have_no_limit(arm: str) -> None:
     state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
-    assert build_limits.limit_build(state, arm, WITH_REQUESTS) is None
+    assert payback_limit(state, arm, WITH_REQUESTS) is None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +69,7 @@ def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
     baseline: Any, question: Question
 ) -> None:
     state = builders.run_state({BASELINE: baseline, "compiled": ()})
-    assert build_limits.limit_build(state, "compiled", question) is None
+    assert payback_limit(state, "compiled", question) is None
 
 
 @pytest.mark.slow
@@ -84,35 +82,13 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(context: Con
     assert "quick" in answer.measurements
 
 
-def in_progress(state: RunState, question: Question, left: float = math.inf) -> RunInProgress:
-    """Return a run with so many seconds left for builds."""
-    return progress_of(SimulatedSession({BASELINE: 0.0}), state, question, races_end=left)
-
-
-@pytest.mark.parametrize(("expected", "starts"), [(20.0, True), (50.0, False)])
-def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
-    expected: float, *, starts: bool
-) -> None:
-    """A payback limit in seconds says nothing to users, and is often rounded to none."""
-    state = builders.run_state({BASELINE: BUILT, "compiled": ()})
-    planned = builders.arm("compiled", expected_build_seconds=expected)
-    found = build_limits.limit_or_skip(in_progress(state, WITH_REQUESTS), planned)
-    if starts:
-        assert isinstance(found, BuildLimit)
-    else:
-        assert isinstance(found, Failure)
-        assert found.skip_cause == "build-limit"
-        assert f"{expected:g} s" in found.reason
-        assert "1,000 requests" in found.reason
-
-
-def limit_after(failures: Mapping[str, Failure], *arms: Arm) -> BuildLimit | Failure | None:
-    """Return the limit of the last of these arms, or the failure in its place."""
+def failure_after(failures: Mapping[str, Failure], *arms: Arm) -> Failure | None:
+    """Return the failure that the last of these arms would have, too."""
     state = builders.run_state(
         {arm: builders.process(outcome=Outcome(each)) for arm, each in failures.items()},
         plan=Plan(arms=(builders.arm(BASELINE), *arms), excluded=()),
     )
-    return build_limits.limit_or_skip(in_progress(state, builders.question()), arms[-1])
+    return failure_of_sibling(state, arms[-1])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +108,7 @@ def test_an_arm_that_would_fail_like_its_sibling_is_not_built(
     failure = Failure(status, phase, "a reason of the stack")
     first = builders.arm("engine", artefact="file")
     second = builders.arm("engine/fed", workflow="engine", **same)
-    assert limit_after({"engine": failure}, first, second) == (None if is_built else failure)
+    assert failure_after({"engine": failure}, first, second) == (None if is_built else failure)
 
 
 @pytest.mark.parametrize(
@@ -152,58 +128,79 @@ def test_an_arm_is_not_built_where_two_of_its_workflow_failed_alike(
         builders.arm(arm, workflow="compile", options={"mode": arm})
         for arm in (*failures, "compile/third")
     ]
-    assert limit_after(failures, *arms) == (None if is_built else failures["compile"])
+    assert failure_after(failures, *arms) == (None if is_built else failures["compile"])
+
+
+KNOWN = catalogue_files.load()
+QUICK = KNOWN.presets.budgets["quick"]
+
+
+def without(answer: Answer, *arms: str) -> Answer:
+    """Return the answer as it would be if these arms had not been reached."""
+    kept = tuple(each for each in answer.results.measurements if each.arm not in arms)
+    waiting = tuple(
+        builders.unmeasured(
+            arm,
+            workflow=arm.partition("/")[0],
+            option=arm.partition("/")[2] or "default",
+            status="excluded",
+        )
+        for arm in arms
+    )
+    so_far = replace(answer, unmeasured=(*answer.unmeasured, *waiting))
+    return decide_again(with_results(so_far, measurements=kept), KNOWN)
+
+
+def left_out(answer: Answer, **question: object) -> set[str]:
+    answer = with_question(answer, **{"budget": QUICK, "workflows": (), **question})
+    return set(arms_that_cannot_lead(answer, KNOWN.for_question(answer.question)))
 
 
 @pytest.mark.parametrize(
-    ("left", "expected", "slowness", "is_built"),
+    ("run", "arm"),
     [
-        (34.0, 30.0, 1.0, False),
-        (36.0, 30.0, 1.0, True),
-        (36.0, 30.0, 2.0, False),
-        (BUILT.build_seconds + 4.0, 0.1, 1.0, False),
-        (BUILT.build_seconds + 6.0, 0.1, 0.5, True),
+        ("h200-minilm-float32", "onnxruntime-cuda/io-binding"),
+        ("h200-resnet-50-float32", "torch-compile-inductor"),
+        ("cpu-demo", "torch-compile-inductor/max-autotune"),
     ],
 )
-def test_a_build_that_cannot_end_in_time_is_left_out(
-    left: float, expected: float, slowness: float, is_built: bool
-) -> None:
-    """The builds of its workflow show how long this model takes."""
-    planned = builders.arm("slow/more", workflow="slow", expected_build_seconds=expected)
-    built = BUILT.build_seconds
-    arms = [
-        builders.arm(BASELINE, expected_build_seconds=built / 9),
-        builders.arm("slow", expected_build_seconds=built / slowness),
-        builders.arm("slow/other", expected_build_seconds=4 * built),
-        planned,
-    ]
-    state = builders.run_state(
-        {BASELINE: BUILT, "slow": BUILT, "slow/other": BUILT},
-        plan=Plan(arms=tuple(arms), excluded=()),
-        last_groups={1: (BASELINE,)},
-    )
-    found = build_limits.limit_or_skip(in_progress(state, builders.question(), left), planned)
-    assert (found is None) == is_built
-    if isinstance(found, Failure):
-        assert found.skip_cause == "out-of-time"
+def test_an_arm_that_would_not_have_led_is_not_built(run: str, arm: str) -> None:
+    answer = without(read_run(run), arm)
+    assert left_out(answer) == {arm}
+    assert arm not in builders.known(answer.recommendation).decision.outstanding
+    # Named workflows, `--all-arms` and a longer budget are exempt.
+    assert left_out(answer, workflows=(arm,)) == set()
+    assert left_out(answer, all_arms=True) == set()
+    assert left_out(answer, budget=catalogue_files.load().presets.budgets["standard"]) == set()
 
 
-@pytest.mark.parametrize(("budget", "is_refused"), [("10s", True), ("30s", False), ("", False)])
-def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
-    budget: str, is_refused: bool
-) -> None:
-    catalogue = builders.shipped_catalogue()
-    head = builders.header(
-        question=builders.question(budget=choose_budget(budget, catalogue)), catalogue=catalogue
-    )
-    plan = builders.plan("onnxruntime-cpu/host")
-    arms = tuple(replace(each, expected_build_seconds=5.0) for each in plan.arms)
-    unknown = builders.arm("unknown")
-    build_limits.refuse_short_budget([*arms, unknown], head)
-    if is_refused:
-        with pytest.raises(OptionValueError) as problem:
-            build_limits.refuse_short_budget(arms, head)
-        named = problem.value.next_step.partition(": other work")[0].split()[-1]
-        question = builders.question(budget=choose_budget(named, catalogue))
-        head = replace(head, question=question)
-    build_limits.refuse_short_budget(arms, head)
+@pytest.mark.parametrize(
+    ("run", "arm"),
+    [
+        ("h200-minilm-float32", "torch-compile-inductor/reduce-overhead"),
+        ("h100-resnet-50-bfloat16", "torch-compile-inductor/reduce-overhead-channels-last"),
+        ("cpu-demo", "onnxruntime-cpu/host"),
+    ],
+)
+def test_an_arm_that_led_or_was_much_faster_is_built(run: str, arm: str) -> None:
+    assert left_out(without(read_run(run), arm)) == set()
+
+
+@pytest.mark.slow
+def test_where_the_advised_arm_is_left_out_another_scores_as_much() -> None:
+    near, lost = catalogue_files.load().rubric.decision.near, {}
+    for run in NAMES:
+        answer = decide_run(run)
+        advised = answer.advised
+        if advised is None or advised.arm == answer.results.baseline or answer.question.load:
+            continue  # A server has no build that could be left out.
+        other = without(answer, advised.arm)
+        if left_out(other):
+            lost[run] = advised.scored.score - builders.known(other.advised).scored.score
+    assert lost
+    assert {run: points for run, points in lost.items() if points > near} == {}
+
+
+def test_no_arm_is_left_out_while_the_decision_is_open() -> None:
+    answer = without(read_run("h200-minilm-float32"), "torch-tensorrt")
+    assert left_out(with_decision(answer, word="OPEN")) == set()

@@ -1,0 +1,283 @@
+"""Whether the next build starts, waits or is skipped, and when no further one starts.
+
+`next_step` applies the rules in their order. They read a run and change nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from advisor.decide.rounds import more_time
+from advisor.domain.errors import OptionValueError
+from advisor.domain.plan import Arm
+from advisor.domain.run_state import Header, RunState
+from advisor.domain.text import format_number, write_duration
+from advisor.execute import needless_builds, racing, remaining
+from advisor.execute.needless_builds import skips_losing_arms
+from advisor.execute.run_in_progress import RunInProgress
+from advisor.probing.worker_process import BuildLimit
+from probes.outcome import Failure
+
+#: Seconds that the import of a stack takes.
+IMPORT_SECONDS = 5.0
+#: A build that is expected to take this many times its limit is not started.
+HOPELESS_FACTOR = 2.0
+#: A build that takes this many times its expected seconds may hang.
+OVERDUE = 2.5
+#: With so many processors for each, builds side by side end sooner than one after the other. With
+#: four, the build of a U-Net for one shape took 29 s beside three others, and 20 s beside one.
+PROCESSORS_OF_A_BUILD = 5
+#: A race waits so long for arms that are nearly built: to race later costs about as much.
+NEARLY_BUILT_SECONDS = 20.0
+#: So long after its time, the first race waits for arms that miss one shape.
+LATE_SECONDS = 10.0
+#: Factor on the least seconds of a run: a busy machine takes longer.
+SUFFICIENT = 2.0
+
+
+class Start(NamedTuple):
+    """The build starts within the limit."""
+
+    limit: BuildLimit | None
+    #: Whether no other build may run meanwhile.
+    is_alone: bool
+
+
+class Wait(NamedTuple):
+    """The arm stays in the queue; only one that waits for a race may be overtaken."""
+
+    reason: Literal["race", "memory", "baseline"]
+
+
+class Skip(NamedTuple):
+    """The arm is not built."""
+
+    #: None for an arm whose worker has failed already.
+    failure: Failure | None
+
+
+class Builds(NamedTuple):
+    """The builds beside which another one may start."""
+
+    #: Those that run, or have finished and not raced.
+    begun: Sequence[Arm] = ()
+    running: int = 0
+    #: Whether the one that runs must be alone.
+    is_alone: bool = False
+    #: Whether none was started since the last race.
+    is_first: bool = True
+    #: Whether the others wait until the first calls of the baseline show its memory.
+    wait_for_baseline: bool = False
+
+
+def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> Start | Wait | Skip:
+    """Return what happens with the build of this arm now."""
+    state, session = progress.state, progress.session
+    if waits_for_race(planned, builds.begun, progress):
+        return Wait("race")
+    is_alone = planned.builds_alone or planned.id in remaining.oom_beside_others(state)
+    if not _has_memory(builds, progress, is_alone=is_alone):
+        return Wait("memory")
+    if planned != state.plan.baseline and builds.wait_for_baseline and not _is_measured(progress):
+        return Wait("baseline")
+    if session.has_started(planned.id) and not session.is_running(planned.id):
+        return Skip(None)
+    limit = needless_builds.payback_limit(state, planned.id, progress.question)
+    failure = needless_builds.failure_of_sibling(state, planned) or _too_long(
+        planned, limit, progress
+    )
+    return Start(limit, is_alone) if failure is None else Skip(failure)
+
+
+def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
+    """Return whether a race of the arms `ahead` may save the build of this one.
+
+    An arm that is not known to gain waits for any that is, another for one of its workflow that
+    promises as much, unless it can be built without a delay of others. None waits for a build that
+    may hang.
+    """
+    state = progress.state
+    if not skips_losing_arms(progress.question) or planned.id in state.controls:
+        return False
+    rivals = [
+        each
+        for each in ahead
+        if each.id not in state.controls and promise_of(each) > 0 and not is_overdue(each, state)
+    ]
+    if promise_of(planned) <= 0:
+        return bool(rivals)
+    if is_quick(planned) or has_processors_for([planned, *ahead], progress):
+        return False
+    siblings = [each for each in rivals if each.workflow == planned.workflow]
+    if progress.session.is_running(planned.id):
+        # A sibling that the model calls for may still have to import.
+        return any(promise_of(each) >= promise_of(planned) for each in siblings)
+    return any(rank_of(each) >= rank_of(planned) for each in siblings)
+
+
+def is_quick(planned: Arm) -> bool:
+    """Return whether the build takes no longer than an import."""
+    seconds = planned.expected_build_seconds
+    return seconds is not None and seconds <= IMPORT_SECONDS
+
+
+def rank_of(planned: Arm) -> tuple[bool, float]:
+    """Return by what the arms of one workflow are ordered, the largest first."""
+    return planned.called_for is not None, promise_of(planned)
+
+
+def promise_of(planned: Arm) -> float:
+    """Return what the arm may gain for a second of its build, or of its import if that is longer.
+
+    Arms that can gain nothing follow, then those that are not known.
+    """
+    gain, seconds = planned.possible_gain, planned.expected_build_seconds
+    if gain is None or seconds is None:
+        return -math.inf
+    return gain / max(seconds, IMPORT_SECONDS) if gain > 0 else gain
+
+
+def is_overdue(planned: Arm, state: RunState) -> bool:
+    since, seconds = state.last_process(planned.id).building_since, planned.expected_build_seconds
+    return since is not None and seconds is not None and state.at - since > OVERDUE * seconds
+
+
+def has_processors_for(arms: Iterable[Arm], progress: RunInProgress) -> bool:
+    """Return whether builds of these arms, side by side, do not delay each other."""
+    is_built = progress.session.is_built
+    builds = sum(not is_quick(each) and not is_built(each.id) for each in arms)
+    processors = progress.header.machine.cpu.usable_processors
+    return builds * PROCESSORS_OF_A_BUILD <= processors
+
+
+def _has_memory(builds: Builds, progress: RunInProgress, *, is_alone: bool) -> bool:
+    """Return whether memory and the builds that run allow another one.
+
+    While an arm is built whose stack requires it, or that ran out of memory next to others, no
+    other build runs.
+    """
+    headroom, state = progress.session.headroom, progress.state
+    if builds.running:
+        is_refused = builds.is_alone or is_alone
+        return not is_refused and headroom.fits_another_worker(builds.running)
+    known = state.raced_arms | state.controls
+    has_new_arm = not known.issuperset(racing.built_arms(progress))
+    return (builds.is_first and not has_new_arm) or headroom.fits_another_worker()
+
+
+def _is_measured(progress: RunInProgress) -> bool:
+    """Return whether the baseline has made its first calls, so that its memory is known."""
+    baseline = progress.state.plan.baseline.id
+    has_started = bool(progress.state.processes.get(baseline))
+    return not has_started or not missing_shapes(progress, baseline)
+
+
+def _too_long(planned: Arm, limit: BuildLimit | None, progress: RunInProgress) -> Failure | None:
+    """Return the failure of an arm that is not expected to end within its limit and in time."""
+    seconds = _expected_seconds(progress.state, planned)
+    if seconds is None:
+        return None
+    if limit is not None and seconds > HOPELESS_FACTOR * limit.seconds:
+        expected = format_number(seconds, digits=2)
+        reason = f"not built: {expected} s expected, {limit.shortfall}"
+        return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
+    left_seconds, needed_seconds = progress.races_end - progress.clock(), seconds + IMPORT_SECONDS
+    # Before the first race, an arm to compare with is worth its time.
+    if not progress.state.has_raced or needed_seconds <= left_seconds:
+        return None
+    needed, left = (
+        format_number(max(each, 0.0), digits=2) for each in (needed_seconds, left_seconds)
+    )
+    reason = f"not built: {needed} s expected with its import, and {left} s were left"
+    fix = more_time(progress.state, progress.question)
+    return Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
+
+
+def _expected_seconds(state: RunState, planned: Arm) -> float | None:
+    """Return how long the build may take, by those of the workflow that this run has made.
+
+    It takes no less than the quickest of them: what is known of earlier runs may be of small
+    models.
+    """
+    if planned.expected_build_seconds is None:
+        return None
+    made = [
+        (state.last_process(each.id).build_seconds, each.expected_build_seconds)
+        for each in state.plan.arms
+        if each.workflow == planned.workflow and state.is_valid(each.id)
+    ]
+    slowness = max((seconds / expected for seconds, expected in made if expected), default=1.0)
+    quickest = min((seconds for seconds, _ in made), default=0.0)
+    return max(planned.expected_build_seconds * slowness, quickest)
+
+
+def builds_are_over(progress: RunInProgress) -> bool:
+    """Return whether no further arm is built.
+
+    Builds that are expected to end in the first half of the time of the repetitions may go on:
+    they may change the answer. Until an arm of another workflow than the baseline's
+    is built, if there is any, a run builds for half of its seconds longer.
+    """
+    state = progress.state
+    plan = state.plan
+    arms = {each.id for each in plan.arms if each.id not in state.controls}
+    others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
+    rivals = others - state.failed_arms or arms
+    if rivals & {*state.raced_arms, *ready_arms(progress)}:
+        late = (progress.races_end + progress.end) / 2
+        running = [each for each in plan.arms if progress.session.is_building(each.id)]
+        may_go_on = any(may_end_by(late, each, progress) for each in running)
+        return progress.clock() >= (late if may_go_on else progress.races_end)
+    return progress.clock() >= progress.end + progress.seconds / 2
+
+
+def ready_arms(progress: RunInProgress) -> list[str]:
+    """Return the arms that are built and have not raced, the controls excepted."""
+    session, state = progress.session, progress.state
+    known = state.raced_arms | state.controls
+    built = [each.id for each in state.plan.arms if session.is_built(each.id)]
+    is_comparable = state.plan.baseline.id in built
+    return [arm for arm in built if arm not in known and is_comparable]
+
+
+def may_end_by(end: float, planned: Arm, progress: RunInProgress) -> bool:
+    """Return whether its missing shapes are expected by then; True where nothing is known.
+
+    Those that are built show how long one takes.
+    """
+    seconds = planned.expected_build_seconds
+    process = progress.state.last_process(planned.id)
+    if seconds is None or process.building_since is None:
+        return True
+    if is_overdue(planned, progress.state):
+        return False
+    built = [each.seconds for each in process.built.values()]
+    of_shape = statistics.fmean(built) if built else seconds / len(progress.question.shapes)
+    of_missing = of_shape * missing_shapes(progress, planned.id)
+    end_of_build = process.building_since + sum(built) + of_missing
+    return progress.clock() + max(end_of_build - progress.state.at, 0.0) <= end
+
+
+def missing_shapes(progress: RunInProgress, arm: str) -> int:
+    return len(progress.question.shapes) - len(progress.state.last_process(arm).built)
+
+
+def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
+    """Raise `OptionValueError` if no second arm is expected to be built, as far as known."""
+    question, limits = header.question, header.catalogue.presets.builds
+    baseline, *others = (each for each in arms if each.duplicate_of is None)
+    builds = [each.expected_build_seconds for each in others]
+    known = [each for each in builds if each is not None]
+    first = baseline.expected_build_seconds
+    if question.serves or first is None or not known or len(known) < len(builds):
+        return
+    least = (limits.first_build_seconds + first + min(known)) / question.budget.race_share
+    if question.seconds < least:
+        raise OptionValueError(
+            f"--budget {question.budget.name} is too short: starting, building and checking two"
+            f" workflows is expected to take {least:.0f} s or more",
+            f"use --budget {write_duration(SUFFICIENT * least)}: other work may double the time",
+        )

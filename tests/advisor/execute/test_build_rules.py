@@ -1,0 +1,170 @@
+"""Whether a build starts, waits or is skipped, and when no further arm is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import pytest
+from builders import BASELINE, replace
+from simulation import StillSession, progress_of
+
+from advisor.ask.resolve import choose_budget
+from advisor.domain.errors import OptionValueError
+from advisor.domain.plan import Arm, Plan
+from advisor.domain.run_state import ProcessState
+from advisor.execute import build_rules
+from advisor.execute.build_rules import Builds, Skip, Start, Wait, next_step
+from probes.outcome import Failure, Outcome
+
+#: Builds of 3 s for each batch size; calls of 10 ms.
+BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
+WITH_REQUESTS = builders.question(batch_sizes=(1, 4), requests=1000)
+SKIPPING = builders.question(budget=replace(builders.question().budget, skips_losing_arms=True))
+
+
+GAINING, SIBLING, HANGING = (
+    builders.arm(arm, expected_build_seconds=20.0, possible_gain=2.0)
+    for arm in ("compile", "compile/other", "hangs")
+)
+ENGINE, UNKNOWN = builders.arm("engine", builds_alone=True), builders.arm("unknown")
+FAILURE = Failure("unsupported", "open", "it has no such operator")
+ENDED, START = {"ended": [BASELINE, "failed"]}, Start(None, is_alone=False)
+
+
+@pytest.mark.parametrize(
+    ("planned", "builds", "found", "step"),
+    [
+        (SIBLING, Builds(), {}, START),
+        (ENGINE, Builds(), {}, Start(None, is_alone=True)),
+        (UNKNOWN, Builds(begun=[GAINING]), {}, Wait("race")),
+        (UNKNOWN, Builds(begun=[UNKNOWN]), {}, START),
+        (UNKNOWN, Builds(begun=[HANGING]), {}, START),
+        # A race of the baseline saves no build.
+        (UNKNOWN, Builds(begun=[replace(GAINING, id=BASELINE)]), {}, START),
+        (SIBLING, Builds(begun=[GAINING]), {}, Wait("race")),
+        (SIBLING, Builds(begun=[GAINING]), {"building": [SIBLING.id]}, Wait("race")),
+        (ENGINE, Builds(running=1), {}, Wait("memory")),
+        (UNKNOWN, Builds(running=1, is_alone=True), {}, Wait("memory")),
+        (UNKNOWN, Builds(running=1), {"fits": False}, Wait("memory")),
+        (UNKNOWN, Builds(is_first=False), {"fits": False}, Wait("memory")),
+        (UNKNOWN, Builds(), {"fits": False, "ready": ["compile"]}, Wait("memory")),
+        (UNKNOWN, Builds(), {"fits": False, "ready": [BASELINE]}, START),
+        (UNKNOWN, Builds(wait_for_baseline=True), {}, Wait("baseline")),
+        (builders.arm(BASELINE), Builds(wait_for_baseline=True), ENDED, Skip(None)),
+        (builders.arm("failed"), Builds(), ENDED, Skip(None)),
+        (builders.arm("failed/other"), Builds(), ENDED, Skip(FAILURE)),
+    ],
+)
+def test_a_build_starts_waits_or_is_skipped(
+    planned: Arm, builds: Builds, found: dict[str, Any], step: Start | Wait | Skip
+) -> None:
+    processes = {
+        BASELINE: ProcessState(),
+        "compile": ProcessState(building_since=11.0),
+        "hangs": ProcessState(building_since=9.0),
+        "failed": builders.process(outcome=Outcome(FAILURE)),
+    }
+    state = builders.run_state(processes, at=60.0)
+    assert next_step(planned, builds, progress_of(StillSession(**found), state, SKIPPING)) == step
+
+
+@pytest.mark.parametrize(("expected", "starts"), [(20.0, True), (50.0, False)])
+def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
+    expected: float, *, starts: bool
+) -> None:
+    """A payback limit in seconds says nothing to users, and is often rounded to none."""
+    state = builders.run_state({BASELINE: BUILT, "compiled": ()})
+    planned = builders.arm("compiled", expected_build_seconds=expected)
+    found = next_step(planned, Builds(), progress_of(StillSession(), state, WITH_REQUESTS))
+    assert isinstance(found, Start) == starts
+    if isinstance(found, Skip):
+        failure = builders.known(found.failure)
+        assert failure.skip_cause == "build-limit"
+        assert f"{expected:g} s" in failure.reason
+        assert "1,000 requests" in failure.reason
+
+
+@pytest.mark.parametrize(
+    ("left", "expected", "slowness", "has_raced", "is_built"),
+    [
+        (34.0, 30.0, 1.0, True, False),
+        (34.0, 30.0, 1.0, False, True),
+        (36.0, 30.0, 1.0, True, True),
+        (36.0, 30.0, 2.0, True, False),
+        (BUILT.build_seconds + 4.0, 0.1, 1.0, True, False),
+        (BUILT.build_seconds + 6.0, 0.1, 0.5, True, True),
+    ],
+)
+def test_a_build_that_cannot_end_in_time_is_left_out(
+    left: float, expected: float, slowness: float, *, has_raced: bool, is_built: bool
+) -> None:
+    """The builds of its workflow show how long this model takes."""
+    planned = builders.arm("slow/more", workflow="slow", expected_build_seconds=expected)
+    built = BUILT.build_seconds
+    arms = [
+        builders.arm(BASELINE, expected_build_seconds=built / 9),
+        builders.arm("slow", expected_build_seconds=built / slowness),
+        builders.arm("slow/other", expected_build_seconds=4 * built),
+        planned,
+    ]
+    state = builders.run_state(
+        {BASELINE: BUILT, "slow": BUILT, "slow/other": BUILT},
+        plan=Plan(arms=tuple(arms), excluded=()),
+        last_groups={1: (BASELINE,)} if has_raced else {},
+    )
+    progress = progress_of(StillSession(), state, builders.question(), races_end=left)
+    found = next_step(planned, Builds(), progress)
+    assert isinstance(found, Start) == is_built
+    if isinstance(found, Skip):
+        assert builders.known(found.failure).skip_cause == "out-of-time"
+
+
+@pytest.mark.parametrize(("budget", "is_refused"), [("10s", True), ("30s", False), ("", False)])
+def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
+    budget: str, is_refused: bool
+) -> None:
+    catalogue = builders.shipped_catalogue()
+    head = builders.header(
+        question=builders.question(budget=choose_budget(budget, catalogue)), catalogue=catalogue
+    )
+    planned = builders.plan("onnxruntime-cpu/host").arms
+    arms = tuple(replace(each, expected_build_seconds=5.0) for each in planned)
+    build_rules.refuse_short_budget([*arms, UNKNOWN], head)
+    if is_refused:
+        with pytest.raises(OptionValueError) as problem:
+            build_rules.refuse_short_budget(arms, head)
+        named = problem.value.next_step.partition(": other work")[0].split()[-1]
+        question = builders.question(budget=choose_budget(named, catalogue))
+        head = replace(head, question=question)
+    build_rules.refuse_short_budget(arms, head)
+
+
+@pytest.mark.parametrize(
+    ("building", "seconds", "now", "builds_are_over"),
+    [
+        ("none", 40.0, 70.0, True),
+        ("second", 40.0, 70.0, False),
+        ("second", 60.0, 70.0, True),
+        ("second", None, 70.0, False),
+        ("second", None, 85.0, True),
+        # It takes far longer than expected.
+        ("second", 10.0, 70.0, True),
+    ],
+)
+def test_a_build_that_is_nearly_over_may_take_longer(
+    building: str, seconds: float | None, now: float, *, builds_are_over: bool
+) -> None:
+    arms = [
+        builders.arm(BASELINE),
+        builders.arm("first"),
+        builders.arm("second", expected_build_seconds=seconds),
+    ]
+    process = ProcessState(building_since=40.0)
+    plan = Plan(arms=tuple(arms), excluded=())
+    state = builders.run_state({"second": process}, plan=plan, at=now)
+    session = StillSession([building], [BASELINE, "first"], clock=lambda: now)
+    progress = progress_of(
+        session, state, builders.question(), seconds=100.0, races_end=70.0, end=100.0
+    )
+    assert build_rules.builds_are_over(progress) is builds_are_over
