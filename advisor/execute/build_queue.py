@@ -14,7 +14,6 @@ from advisor.execute.build_rules import (
     Builds,
     Start,
     Wait,
-    has_processors_for,
     next_step,
     promise_of,
     rank_of,
@@ -85,19 +84,16 @@ def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
 def early_arms(progress: RunInProgress, arms: Sequence[Arm]) -> Sequence[Arm]:
     """Return the arms that race first: those with short builds that wait for no race of others.
 
-    All that wait for none if no build delays another, or if none is short; after the first race all
-    arms. An arm whose build time is not known is not early. Of each workflow the first arm is
-    early, and the further ones only while they and the duplicate are fewer than the builds at once:
-    the first answer waits for no build that would queue.
+    All that wait for none if no build is short, and all arms after the first race. An arm whose
+    build time is not known is not early. Of each workflow the first arm is early, and the further
+    ones only while they and the duplicate are fewer than the builds at once: the first answer waits
+    for no build that would queue.
     """
     state = progress.state
     if state.has_raced:
         return arms
     at_once = without_waiting(order_builds(arms, state, progress.question), progress)
     arms = [each for each in arms if each in at_once]
-    # None queues or delays another, and a race would: each waits for its time, and then for all.
-    if len(arms) <= progress.builds_at_once and has_processors_for(arms, progress):
-        return arms
     controls = [each for each in arms if each.id in state.controls]
     most = progress.header.catalogue.presets.builds.early_seconds
     quick = [

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -32,8 +31,6 @@ OVERDUE = 2.5
 PROCESSORS_OF_A_BUILD = 5
 #: A race waits so long for arms that are nearly built: to race later costs about as much.
 NEARLY_BUILT_SECONDS = 20.0
-#: So long after its time, the first race waits for arms that miss one shape.
-LATE_SECONDS = 10.0
 #: Factor on the least seconds of a run: a busy machine takes longer.
 SUFFICIENT = 2.0
 
@@ -109,7 +106,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     ]
     if promise_of(planned) <= 0:
         return bool(rivals)
-    if is_quick(planned) or has_processors_for([planned, *ahead], progress):
+    if is_quick(planned) or _has_processors_for([planned, *ahead], progress):
         return False
     siblings = [each for each in rivals if each.workflow == planned.workflow]
     if progress.session.is_running(planned.id):
@@ -145,8 +142,7 @@ def is_overdue(planned: Arm, state: RunState) -> bool:
     return since is not None and seconds is not None and state.at - since > OVERDUE * seconds
 
 
-def has_processors_for(arms: Iterable[Arm], progress: RunInProgress) -> bool:
-    """Return whether builds of these arms, side by side, do not delay each other."""
+def _has_processors_for(arms: Iterable[Arm], progress: RunInProgress) -> bool:
     is_built = progress.session.is_built
     builds = sum(not is_quick(each) and not is_built(each.id) for each in arms)
     processors = progress.header.machine.cpu.usable_processors
@@ -244,21 +240,16 @@ def ready_arms(progress: RunInProgress) -> list[str]:
 
 
 def may_end_by(end: float, planned: Arm, progress: RunInProgress) -> bool:
-    """Return whether its missing shapes are expected by then; True where nothing is known.
-
-    Those that are built show how long one takes.
-    """
+    """Return whether its missing shapes are expected by then; True where nothing is known."""
     seconds = planned.expected_build_seconds
-    process = progress.state.last_process(planned.id)
-    if seconds is None or process.building_since is None:
+    since = progress.state.last_process(planned.id).building_since
+    if seconds is None or since is None:
         return True
     if is_overdue(planned, progress.state):
         return False
-    built = [each.seconds for each in process.built.values()]
-    of_shape = statistics.fmean(built) if built else seconds / len(progress.question.shapes)
-    of_missing = of_shape * missing_shapes(progress, planned.id)
-    end_of_build = process.building_since + sum(built) + of_missing
-    return progress.clock() + max(end_of_build - progress.state.at, 0.0) <= end
+    spent = progress.state.at - since
+    expected = seconds * missing_shapes(progress, planned.id) / len(progress.question.shapes)
+    return progress.clock() + expected - spent <= end
 
 
 def missing_shapes(progress: RunInProgress, arm: str) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.execute.build_rules import (
-    LATE_SECONDS,
     NEARLY_BUILT_SECONDS,
     builds_are_over,
     may_end_by,
@@ -25,7 +24,8 @@ class RacePause:
     The first race waits until all early arms are built or have failed, or until its time in the
     run. Later ones wait for the interval of the presets while a build may end in it. Both need an
     arm that is ready, and wait a little for arms that are nearly built. No race waits for an arm
-    whose build it may save, because another arm of the workflow is ready.
+    whose build it may save, because another arm of the workflow is ready, unless only the check of
+    its outputs is missing: it would need a race of its own.
     """
 
     def __init__(
@@ -81,22 +81,23 @@ class RacePause:
         return [
             each
             for each in running
-            if each.id in needed or not any(_may_outdo(one, each) for one in rivals)
+            if each.id in needed
+            or missing_shapes(progress, each.id) == 0
+            or not any(_may_outdo(one, each) for one in rivals)
         ]
 
     def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.
 
-        A long build is nearly built when only the check is missing, and so is one for a first race
-        that is due unless its last shape is expected soon.
+        A long build is nearly built when only the check is missing, and so is any for a first race
+        that is due.
         """
         missing = missing_shapes(self._progress, planned.id)
         seconds = planned.expected_build_seconds
         is_short = seconds is not None and seconds <= self._presets.first_race_seconds
         is_late = self._is_first and self._progress.clock() >= self._due
         is_last = missing == 1 and len(self._progress.question.shapes) > 1
-        is_in_time = not is_late or may_end_by(self._due + LATE_SECONDS, planned, self._progress)
-        return missing == 0 or (is_last and is_short and is_in_time)
+        return missing == 0 or (is_last and is_short and not is_late)
 
     def _expects_others(self, running: Sequence[Arm]) -> bool:
         """Return whether the first race would have more than variants if it waited a little.
