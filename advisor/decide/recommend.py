@@ -113,7 +113,9 @@ def _advise(
         costs=price(candidates, question.price_of_all_devices),
         constraints=sensitivity.constraint_effects(answer.scores, question.constraints, winner.arm),
         guideline=_guideline_opinion(answer, catalogue, winner, decision),
-        advice_by_shape=advise_by_shape(winner, results, by_shape),
+        advice_by_shape=advise_by_shape(
+            winner, results, by_shape, catalogue.rubric.decision.faster_at_shape
+        ),
         next_steps=tuple(
             _next_steps(
                 answer,
@@ -163,23 +165,36 @@ def _guideline_opinion(
 
 
 def advise_by_shape(
-    advised: ScoredArm, results: Results, by_shape: Mapping[Shape, Sequence[ScoredArm]]
+    advised: ScoredArm,
+    results: Results,
+    by_shape: Mapping[Shape, Sequence[ScoredArm]],
+    faster_at_shape: float,
 ) -> tuple[ShapeAdvice, ...]:
-    speedups = {(arm, cell.shape): cell.speedup.value for arm, cell in results.cells}
-    best = {
-        shape: next((each.arm for each in ranked if not (each.failures or each.unproven)), None)
-        for shape, ranked in sorted(by_shape.items())
-    }
-    return tuple(
-        ShapeAdvice(
-            shape=shape,
-            arm=arm,
-            speedup=speedups[arm, shape],
-            advised_speedup=speedups[advised.arm, shape],
+    speedups = {(arm, cell.shape): cell.speedup for arm, cell in results.cells}
+    found = []
+    for shape, ranked in sorted(by_shape.items()):
+        eligible = [each.arm for each in ranked if not (each.failures or each.unproven)]
+        own = speedups.get((advised.arm, shape))
+        if not eligible or own is None:
+            continue
+        ratios = {arm: speedups[arm, shape].over(own) for arm in eligible if arm != advised.arm}
+        faster = {
+            arm: ratio
+            for arm, ratio in ratios.items()
+            if ratio.value >= faster_at_shape and (ratio.low or 0.0) > 1
+        }
+        fastest = max(faster, key=lambda arm: faster[arm].value, default=None)
+        found.append(
+            ShapeAdvice(
+                shape=shape,
+                arm=eligible[0],
+                speedup=speedups[eligible[0], shape].value,
+                advised_speedup=own.value,
+                fastest=fastest,
+                fastest_ratio=faster[fastest] if fastest else None,
+            )
         )
-        for shape, arm in best.items()
-        if arm is not None and (advised.arm, shape) in speedups
-    )
+    return tuple(found)
 
 
 def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
 from probes.shape import Shape
 
@@ -87,13 +88,17 @@ class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShapeAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """The best arm by score at one shape."""
+    """The best arm by score at one shape, and the fastest one where the figures show its lead."""
 
     shape: Shape
     arm: str
     #: Its speed-up over the baseline there, and that of the arm advised for all shapes.
     speedup: float
     advised_speedup: float
+    #: The fastest arm there, with its speed relative to that of the advised arm; null unless the
+    #: interval shows that it is faster, and by at least `faster_at_shape` of the rubric.
+    fastest: str | None = None
+    fastest_ratio: Interval | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

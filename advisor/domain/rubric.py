@@ -126,6 +126,8 @@ class DecisionRule(msgspec.Struct, frozen=True, kw_only=True):
     baseline_bonus: Annotated[float, msgspec.Meta(ge=0)]
     #: Gain over the fastest measured arm that an arm without a measurement may have.
     outstanding_gain: Annotated[float, msgspec.Meta(ge=1)]
+    #: Lead in speed from which another arm is named that is faster at one shape.
+    faster_at_shape: Annotated[float, msgspec.Meta(ge=1)] = 1.2
     basis: Basis
     source: Annotated[str, msgspec.Meta(min_length=1)]
 

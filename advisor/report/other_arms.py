@@ -191,7 +191,11 @@ def describe_requests(decided: AdvisedAnswer) -> list[str]:
 
 def describe_batch_sizes(decided: AdvisedAnswer) -> list[str]:
     """Return where another arm is better, and which batch sizes the inputs and the file have."""
-    lines = [*_describe_batch(decided.answer), *_describe_leads(decided)]
+    lines = [
+        *_describe_batch(decided.answer),
+        *_describe_leads(decided),
+        *_describe_fastest(decided),
+    ]
     return [" ".join(lines)] if lines else []
 
 
@@ -222,4 +226,20 @@ def _describe_leads(decided: AdvisedAnswer) -> list[str]:
         # The highest score is not always the highest speed, so both speed-ups are given.
         gains = [f"{each.speedup:.2f}x against {each.advised_speedup:.2f}x" for each in led]
         lines.append(f"For {at} alone, {decided.answer.titles[arm]} leads ({join_names(gains)}).")
+    return lines
+
+
+def _describe_fastest(decided: AdvisedAnswer) -> list[str]:
+    """Return at which shapes an arm is faster that neither leads there nor is named as faster."""
+    faster, led = rivals.find_faster_arm(decided), rivals.shapes_led_by_others(decided)
+    named = faster.scored.arm if faster else None
+    lines = []
+    for each in () if decided.answer.results.is_unfit else decided.advice.advice_by_shape:
+        if each.fastest is None or each.fastest_ratio is None:
+            continue
+        if each.fastest != named and each not in led:
+            at = describe_shapes(decided.answer, [each.shape])
+            ratio = write_speedup(each.fastest_ratio, unfit=False, interval=True, in_words=True)
+            title = decided.answer.titles[each.fastest]
+            lines.append(f"Faster at {at}: {title}, {ratio} as fast as the advised arm.")
     return lines

@@ -15,6 +15,7 @@ from built_measurements import measured, raced
 from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kept.runs import decide_run
 
 from advisor.decide.decision import decide_again
 from advisor.decide.rivals import CLEARLY_FASTER
@@ -320,6 +321,21 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect
     busy = built_answers.with_results(found.answer, noise_floor=4.0)
     lines = {line.part for line in write_headline(busy)}
     assert "batch-sizes" not in lines, "single figures of a busy machine say nothing"
+
+
+@pytest.mark.parametrize(
+    ("run", "sizes"),
+    [
+        ("h200-ranking-bfloat16", ["1"]),
+        ("h100-minilm-float32-standard", []),
+        ("cpu-generate-demo-gpt2", []),
+        ("cpu-vit-base-float32", []),
+    ],
+    ids=["shown", "within the interval", "named for all sizes", "by less than the rubric asks"],
+)
+def test_an_arm_that_is_faster_at_one_size_alone_is_named(run: str, sizes: list[str]) -> None:
+    lines = built_answers.headline(decide_run(run), "batch-sizes")
+    assert re.findall(r"Faster at batch size (\d+)", " ".join(lines)) == sizes
 
 
 @pytest.mark.parametrize("has_batch", [True, False, None])
