@@ -30,7 +30,10 @@ WITHOUT_TF32 = "TF32 was off, also in convolutions; p3-advisor improve tries it.
 #: States that a line names.
 MOST_STATES = 3
 #: What is said of a CPU whose C library kept freed memory, also for the baseline.
-MEMORY_KEPT = "All arms, eager too, ran after bytearray(31 * 2**20): the line keeps freed memory."
+MEMORY_KEPT = (
+    "All arms, eager too, ran with memory that calls free kept for the next call; a line of the "
+    "recipe does the same."
+)
 DOUBTS: dict[Doubt, str] = {
     "busy": "the machine was busy",
     "contradictory": "typical and fastest calls contradict each other",

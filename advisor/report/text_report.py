@@ -44,7 +44,9 @@ MOST_LINES = 25
 NARROWEST, WIDEST = 60, 100
 #: How the command ends that prints a document.
 AS_DOCUMENT = " --json"
-#: An arm that is so many times as fast as the advised one has a row whatever its rank is.
+#: Every table has so many of the best arms.
+FIRST_ARMS = 2
+#: An arm that is so many times as fast as the advised one has a row in a longer table.
 ALWAYS_SHOWN_FROM = 1.2
 #: Rank, arm and speed-up are always shown.
 FEWEST_COLUMNS = 2
@@ -178,25 +180,29 @@ def _cause(failed: UnmeasuredArm) -> str:
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
-    """Return the first arm, the baseline, the second arm, those as good, and `torch.compile`.
+    """Return the first two arms and the advised one, then those as good, and `torch.compile`.
 
-    The advised arm, and the fastest one if it is much faster, are there unless `most` is 0.
+    A table of more than two has the baseline, and the fastest arm if it is much faster; a sentence
+    names both, too. These are there even if they are more than `most`, unless it is 0.
     """
     ranking, advised = answer.ranking, answer.advised
+    if not most:
+        return []
+    kept = {*(each.arm for each in ranking[:FIRST_ARMS]), advised.arm if advised else ""}
+    if most > FIRST_ARMS:
+        least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
+        fastest = max(ranking, key=lambda each: each.speedup.value, default=None)
+        kept.add(answer.results.baseline)
+        if fastest is not None and fastest.speedup.value >= least:
+            kept.add(fastest.arm)
     compiled = next((each.arm for each in ranking if each.workflow == PLAIN_COMPILE), "")
-    least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
-    fastest = max(ranking, key=lambda each: each.speedup.value, default=None)
-    kept = [
-        one for one in ranking if one == advised or (one == fastest and one.speedup.value >= least)
-    ]
     decision = answer.recommendation.decision if answer.recommendation else None
     named = (*decision.as_good, *decision.options_as_good) if decision else ()
-    first, second = ([each.arm for each in ranking[at : at + 1]] for at in (0, 1))
-    wanted = (*first, answer.results.baseline, *second, *named, compiled)
+    wanted = (*named, compiled)
     order = sorted(
-        ranking, key=lambda one: (one not in kept, *(one.arm != each for each in wanted))
+        ranking, key=lambda one: (one.arm not in kept, *(one.arm != each for each in wanted))
     )
-    chosen = order[: max(most, len(kept)) if most else 0]
+    chosen = order[: max(most, sum(each.arm in kept for each in ranking))]
     return [each for each in ranking if each in chosen]
 
 
