@@ -9,12 +9,13 @@ from typing import NamedTuple
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
-from advisor.execute import needless_builds, remaining
+from advisor.execute import remaining
 from advisor.execute.build_rules import (
     Builds,
     Start,
     Wait,
     next_step,
+    payback_limit,
     promise_of,
     rank_of,
     waits_for_race,
@@ -57,7 +58,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
 
     def place_of(planned: Arm) -> _Place:
         seconds = planned.expected_build_seconds
-        limit = needless_builds.payback_limit(state, planned.id, question)
+        limit = payback_limit(state, planned.id, question)
         is_first = planned.workflow not in known and first[planned.workflow] == planned.id
         return _Place(
             exceeds_limit=limit is not None and seconds is not None and seconds > limit.seconds,

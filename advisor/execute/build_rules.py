@@ -12,13 +12,14 @@ from typing import Literal, NamedTuple
 from advisor.decide.rounds import more_time
 from advisor.domain.errors import OptionValueError
 from advisor.domain.plan import Arm
-from advisor.domain.run_state import Header, RunState
-from advisor.domain.text import format_number, write_duration
-from advisor.execute import needless_builds, racing, remaining
-from advisor.execute.needless_builds import skips_losing_arms
+from advisor.domain.question import Question
+from advisor.domain.run_state import Header, ProcessState, RunState
+from advisor.domain.text import format_number, write_count, write_duration
+from advisor.execute import racing, remaining
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from probes.outcome import Failure
+from probes.shape import Shape
 
 #: Seconds that the import of a stack takes.
 IMPORT_SECONDS = 5.0
@@ -31,6 +32,9 @@ OVERDUE = 2.5
 PROCESSORS_OF_A_BUILD = 5
 #: A race waits so long for arms that are nearly built: to race later costs about as much.
 NEARLY_BUILT_SECONDS = 20.0
+#: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
+#: limit must not be too strict.
+ALLOWANCE = 1.25
 #: Factor on the least seconds of a run: a busy machine takes longer.
 SUFFICIENT = 2.0
 
@@ -82,10 +86,8 @@ def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> Start | 
         return Wait("baseline")
     if session.has_started(planned.id) and not session.is_running(planned.id):
         return Skip(None)
-    limit = needless_builds.payback_limit(state, planned.id, progress.question)
-    failure = needless_builds.failure_of_sibling(state, planned) or _too_long(
-        planned, limit, progress
-    )
+    limit = payback_limit(state, planned.id, progress.question)
+    failure = remaining.failure_of_sibling(state, planned) or _too_long(planned, limit, progress)
     return Start(limit, is_alone) if failure is None else Skip(failure)
 
 
@@ -97,7 +99,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     may hang.
     """
     state = progress.state
-    if not skips_losing_arms(progress.question) or planned.id in state.controls:
+    if not remaining.skips_losing_arms(progress.question) or planned.id in state.controls:
         return False
     rivals = [
         each
@@ -169,6 +171,37 @@ def _is_measured(progress: RunInProgress) -> bool:
     baseline = progress.state.plan.baseline.id
     has_started = bool(progress.state.processes.get(baseline))
     return not has_started or not missing_shapes(progress, baseline)
+
+
+def payback_limit(state: RunState, arm: str, question: Question) -> BuildLimit | None:
+    """Return the build seconds of `arm` that the requested number of requests cannot pay back.
+
+    After these seconds a built arm would have served all requests, even if the calls of `arm` took
+    no time. None for the controls, and if no number of requests is given or no arm is built.
+    """
+    built = [
+        next(process for process in state.processes[other.id] if process.ready)
+        for other in state.plan.arms
+        if other.id != arm and state.is_valid(other.id)
+    ]
+    if question.requests is None or not built or arm in state.controls:
+        return None
+    seconds = max(
+        min(_seconds_to_serve(question.requests, process, shape) for process in built)
+        for shape in question.shapes
+    )
+    return BuildLimit(
+        seconds,
+        f"builds of more than {seconds:.3g} s cannot be paid back: by then another arm has served "
+        "all requests, even if the calls of this one took no time",
+        "ask for more with --requests, or leave it out to compare speeds alone",
+        f"which {write_count(f'{question.requests:,}', 'request')} cannot repay",
+    )
+
+
+def _seconds_to_serve(requests: int, process: ProcessState, shape: Shape) -> float:
+    call_seconds = ALLOWANCE * process.warmed_up[shape].typical_seconds
+    return process.build_seconds + requests * call_seconds / shape.batch_size
 
 
 def _too_long(planned: Arm, limit: BuildLimit | None, progress: RunInProgress) -> Failure | None:

@@ -24,16 +24,7 @@ from advisor.domain.errors import (
 )
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
 from advisor.domain.run_state import Header, RunState
-from advisor.execute import (
-    building,
-    needless_builds,
-    post_race,
-    racing,
-    remaining,
-    repetitions,
-    servers,
-    starts,
-)
+from advisor.execute import building, post_race, racing, remaining, repetitions, servers, starts
 from advisor.execute.build_rules import builds_are_over
 from advisor.execute.quiet import activity_reader, wait_until_quiet
 from advisor.execute.run_in_progress import Recorder, RunInProgress
@@ -221,7 +212,7 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
             or not session.is_running(progress.state.plan.baseline.id)
         ):
             return
-        hopeless = needless_builds.arms_that_cannot_lead(answer, header.catalogue)
+        hopeless = remaining.arms_that_cannot_lead(answer, header.catalogue)
         yield from building.drop_unbuilt(progress, builds, hopeless)
         if not session.headroom.fits_another_worker() or waiting & remaining.oom_beside_others(
             progress.state

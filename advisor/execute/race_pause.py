@@ -13,7 +13,7 @@ from advisor.execute.build_rules import (
     missing_shapes,
     ready_arms,
 )
-from advisor.execute.needless_builds import skips_losing_arms
+from advisor.execute.remaining import skips_losing_arms
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 

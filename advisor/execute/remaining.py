@@ -1,4 +1,4 @@
-"""Which arms a run still has to measure, and what earlier runs let it expect of them."""
+"""Which arms a run still has to measure, which it need not, and what it may expect of them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,26 @@ import msgspec
 from advisor.ask.planning import is_chosen, list_arms, unsupported_use
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.race import replay_race, results_by_shape
-from advisor.decide.unmeasured import possible_score
+from advisor.decide.unmeasured import Potential, possible_score, potential_of
+from advisor.domain.answer import Answer
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import RunFileError
 from advisor.domain.plan import EAGER, REFERENCE, Arm, ArmName
 from advisor.domain.question import Question
+from advisor.domain.results import ScoredArm
 from advisor.domain.run_events import ArmsAdded
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.workflow import Workflow
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.store.store import Store
+from probes.outcome import Failure, FailureStatus
 
 #: A vision transformer has one layer that convolves images, which cuts them into patches.
 LEAST_CONVOLUTIONS = 2
+#: How arms fail for what they may share with others of their workflow.
+SHARED: set[FailureStatus] = {"unsupported", "build-failed", "not-engaged"}
+#: What a user can do about an arm that is not built because it cannot lead.
+ALL_ARMS = "ask again with p3-advisor recommend --all-arms"
 
 
 def needed_arms(state: RunState, question: Question) -> list[Arm]:
@@ -104,6 +112,79 @@ def oom_beside_others(state: RunState) -> set[str]:
         for arm, processes in state.processes.items()
         if processes and len(set(processes[-1].residents_at_oom) - always_resident) > 1
     }
+
+
+def failure_of_sibling(state: RunState, planned: Arm) -> Failure | None:
+    """Return the failure of another arm of the workflow that this one would have, too.
+
+    Arms of the same precisions open the same models, and those with one artefact build the same.
+    What runs nothing without options runs nothing with them. Where two arms failed alike, it is for
+    what they share.
+    """
+    alike = collections.Counter[tuple[str, str]]()
+    for other in state.plan.arms:
+        failure = state.last_process(other.id).failure
+        if (
+            failure is None
+            or other.workflow != planned.workflow
+            or other.id == planned.id
+            or failure.status not in SHARED
+        ):
+            continue
+        alike[failure.status, failure.reason] += 1
+        opens_same_models = failure.phase == "open" and other.dtypes == planned.dtypes
+        builds_same = bool(planned.artefact) and other.artefact == planned.artefact
+        if (
+            (opens_same_models and failure.status == "unsupported")
+            or (builds_same if failure.status != "not-engaged" else not other.options)
+            or alike[failure.status, failure.reason] > 1
+        ):
+            return failure
+    return None
+
+
+def skips_losing_arms(question: Question) -> bool:
+    """Return whether arms that cannot lead are left out: the user did not ask for them."""
+    return question.budget.skips_losing_arms and not question.all_arms and not question.workflows
+
+
+def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Failure]:
+    """Return the arms without a measurement that cannot score more than the advised arm.
+
+    Each has the reason. None where the budget builds all arms, where the user named workflows, and
+    while the decision is OPEN.
+    """
+    question, advice = answer.question, answer.recommendation
+    if (
+        not skips_losing_arms(question)
+        or answer.advised is None
+        or advice is None
+        or advice.decision.word not in {"CLEAR", "LIKELY"}
+    ):
+        return {}
+    advised = answer.advised.scored
+    least = advised.score + advised.bonus + catalogue.rubric.decision.near
+    found = {
+        each.arm: potential_of(each, answer, catalogue)
+        for each in answer.unmeasured
+        if each.option is not None and each.status == "excluded"
+    }
+    return {
+        arm: Failure("skipped", "build", _reason(each, advised), ALL_ARMS, skip_cause="cannot-lead")
+        for arm, each in found.items()
+        if each is not None and each.score <= least
+    }
+
+
+def _reason(found: Potential, advised: ScoredArm) -> str:
+    most = (
+        f"not built: {found.speedup:.2g}x and {found.score:.2f} points at most, where {advised.arm}"
+        f" has {advised.score:.2f} at the weights of the run"
+    )
+    if found.gain is None:
+        return most
+    gain = f"at most {found.gain.largest:.2g}x as fast as {found.sibling}"
+    return f"{most}; it was {gain} in {found.gain.runs} runs"
 
 
 def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:

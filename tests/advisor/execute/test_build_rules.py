@@ -6,18 +6,22 @@ from typing import Any
 
 import builders
 import pytest
-from builders import BASELINE, replace
+import sessions
+from builders import BASELINE, DUPLICATE, replace
 from simulation import StillSession, progress_of
 
+from advisor.ask.context import Context
 from advisor.ask.resolve import choose_budget
 from advisor.domain.errors import OptionValueError
 from advisor.domain.plan import Arm, Plan
-from advisor.domain.run_state import ProcessState
+from advisor.domain.question import Question
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.execute import build_rules
-from advisor.execute.build_rules import Builds, Skip, Start, Wait, next_step
+from advisor.execute.build_rules import Builds, Skip, Start, Wait, next_step, payback_limit
+from advisor.report.answer_files import decide
 from probes.outcome import Failure, Outcome
 
-#: Builds of 3 s for each batch size; calls of 10 ms.
+#: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
 BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
 WITH_REQUESTS = builders.question(batch_sizes=(1, 4), requests=1000)
 SKIPPING = builders.question(budget=replace(builders.question().budget, skips_losing_arms=True))
@@ -168,3 +172,57 @@ def test_a_build_that_is_nearly_over_may_take_longer(
         session, state, builders.question(), seconds=100.0, races_end=70.0, end=100.0
     )
     assert build_rules.builds_are_over(progress) is builds_are_over
+
+
+def seconds(state: RunState, arm: str, question: Question = WITH_REQUESTS) -> float:
+    return builders.known(payback_limit(state, arm, question)).seconds
+
+
+def test_the_limit_is_the_time_of_a_built_arm_for_all_requests_at_its_slowest_size() -> None:
+    state = builders.run_state({BASELINE: BUILT, "compiled": ()})
+    assert seconds(state, "compiled") == pytest.approx(6.0 + 1000 * 0.0125)
+
+
+def test_the_limit_comes_from_the_fastest_built_arm() -> None:
+    crashed = builders.process(
+        *builders.visits([0.01], 1),
+        built={},
+        outcome=Outcome(Failure("crashed", phase="measure", reason="gone")),
+    )
+    cheap = builders.process(
+        *builders.visits([0.01], 1), *builders.visits([0.01], 4), built={}, outcome=Outcome()
+    )
+    state = builders.run_state(
+        {BASELINE: BUILT, "cheap": cheap, "crashed": crashed, "compiled": ()}
+    )
+    assert seconds(state, "compiled") == pytest.approx(12.5)
+
+
+@pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
+def test_the_baseline_and_its_duplicate_have_no_limit(arm: str) -> None:
+    state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
+    assert payback_limit(state, arm, WITH_REQUESTS) is None
+
+
+@pytest.mark.parametrize(
+    ("baseline", "question"),
+    [
+        pytest.param(BUILT, builders.question(), id="no number of requests"),
+        pytest.param((), WITH_REQUESTS, id="no built arm"),
+    ],
+)
+def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
+    baseline: Any, question: Question
+) -> None:
+    state = builders.run_state({BASELINE: baseline, "compiled": ()})
+    assert payback_limit(state, "compiled", question) is None
+
+
+@pytest.mark.slow
+def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(context: Context) -> None:
+    asked = sessions.short_options("quick,misbehaving/hangs", max_build_seconds=60.0, requests=500)
+    run = sessions.execute_run(context, asked)
+    answer = decide(run)
+    (killed,) = run.state().processes["misbehaving/hangs"]
+    assert "--requests" in (sessions.expect_failure(killed.outcome, "timed-out").fix or "")
+    assert "quick" in answer.measurements
