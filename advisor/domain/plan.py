@@ -78,6 +78,10 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> ArmName:
         return ArmName(self.workflow, self.option)
 
+    def is_built_within(self, seconds: float) -> bool:
+        """Return whether the build is known to take no longer."""
+        return self.expected_build_seconds is not None and self.expected_build_seconds <= seconds
+
 
 class Excluded(msgspec.Struct, frozen=True):
     """A workflow, or one arm of a measured workflow, that is not measured, with the reason."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -26,18 +25,6 @@ from advisor.probing.worker_failures import skipped_by_user
 from probes.outcome import Failure
 
 
-class _Place(NamedTuple):
-    """The place of an arm in the order of builds, by its first field that differs: False first."""
-
-    exceeds_limit: bool
-    is_no_duplicate: bool
-    builds_alone: bool
-    waits_for_memory: bool
-    never_ran_out_of_memory: bool
-    follows_its_workflow: bool
-    negative_promise: float
-
-
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
     """Return the arms in build order: among equals, those that promise most for their seconds.
 
@@ -56,18 +43,18 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     for each in sorted(arms, key=rank_of):
         first[each.workflow] = each.id
 
-    def place_of(planned: Arm) -> _Place:
+    def place_of(planned: Arm) -> tuple[float, ...]:
+        """Return what is compared first to last; what is false precedes what is true."""
         seconds = planned.expected_build_seconds
         limit = payback_limit(state, planned.id, question)
-        is_first = planned.workflow not in known and first[planned.workflow] == planned.id
-        return _Place(
-            exceeds_limit=limit is not None and seconds is not None and seconds > limit.seconds,
-            is_no_duplicate=planned.duplicate_of is None,
-            builds_alone=planned.builds_alone,
-            waits_for_memory=planned.id in waiting,
-            never_ran_out_of_memory=planned.id not in out_of_memory,
-            follows_its_workflow=not is_first,
-            negative_promise=-promise_of(planned),
+        return (
+            limit is not None and seconds is not None and seconds > limit.seconds,
+            planned.duplicate_of is None,
+            planned.builds_alone,
+            planned.id in waiting,
+            planned.id not in out_of_memory,
+            planned.workflow in known or first[planned.workflow] != planned.id,
+            -promise_of(planned),
         )
 
     return sorted(arms, key=place_of)
@@ -97,13 +84,7 @@ def early_arms(progress: RunInProgress, arms: Sequence[Arm]) -> Sequence[Arm]:
     arms = [each for each in arms if each in at_once]
     controls = [each for each in arms if each.id in state.controls]
     most = progress.header.catalogue.presets.builds.early_seconds
-    quick = [
-        each
-        for each in arms
-        if each not in controls
-        and each.expected_build_seconds is not None
-        and each.expected_build_seconds <= most
-    ]
+    quick = [each for each in arms if each not in controls and each.is_built_within(most)]
     if not quick:
         return arms
     first = {each.workflow: each.id for each in reversed(quick)}

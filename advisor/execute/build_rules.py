@@ -108,19 +108,13 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     ]
     if promise_of(planned) <= 0:
         return bool(rivals)
-    if is_quick(planned) or _has_processors_for([planned, *ahead], progress):
+    if planned.is_built_within(IMPORT_SECONDS) or _has_processors_for([planned, *ahead], progress):
         return False
     siblings = [each for each in rivals if each.workflow == planned.workflow]
     if progress.session.is_running(planned.id):
         # A sibling that the model calls for may still have to import.
         return any(promise_of(each) >= promise_of(planned) for each in siblings)
     return any(rank_of(each) >= rank_of(planned) for each in siblings)
-
-
-def is_quick(planned: Arm) -> bool:
-    """Return whether the build takes no longer than an import."""
-    seconds = planned.expected_build_seconds
-    return seconds is not None and seconds <= IMPORT_SECONDS
 
 
 def rank_of(planned: Arm) -> tuple[bool, float]:
@@ -145,10 +139,9 @@ def is_overdue(planned: Arm, state: RunState) -> bool:
 
 
 def _has_processors_for(arms: Iterable[Arm], progress: RunInProgress) -> bool:
-    is_built = progress.session.is_built
-    builds = sum(not is_quick(each) and not is_built(each.id) for each in arms)
-    processors = progress.header.machine.cpu.usable_processors
-    return builds * PROCESSORS_OF_A_BUILD <= processors
+    unbuilt = [each for each in arms if not progress.session.is_built(each.id)]
+    builds = sum(not each.is_built_within(IMPORT_SECONDS) for each in unbuilt)
+    return builds * PROCESSORS_OF_A_BUILD <= progress.header.machine.cpu.usable_processors
 
 
 def _has_memory(builds: Builds, progress: RunInProgress, *, is_alone: bool) -> bool:
@@ -265,11 +258,10 @@ def builds_are_over(progress: RunInProgress) -> bool:
 
 def ready_arms(progress: RunInProgress) -> list[str]:
     """Return the arms that are built and have not raced, the controls excepted."""
-    session, state = progress.session, progress.state
+    state = progress.state
+    built = [each.id for each in state.plan.arms if progress.session.is_built(each.id)]
     known = state.raced_arms | state.controls
-    built = [each.id for each in state.plan.arms if session.is_built(each.id)]
-    is_comparable = state.plan.baseline.id in built
-    return [arm for arm in built if arm not in known and is_comparable]
+    return [arm for arm in built if arm not in known and state.plan.baseline.id in built]
 
 
 def may_end_by(end: float, planned: Arm, progress: RunInProgress) -> bool:

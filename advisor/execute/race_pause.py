@@ -93,8 +93,7 @@ class RacePause:
         that is due.
         """
         missing = missing_shapes(self._progress, planned.id)
-        seconds = planned.expected_build_seconds
-        is_short = seconds is not None and seconds <= self._presets.first_race_seconds
+        is_short = planned.is_built_within(self._presets.first_race_seconds)
         is_late = self._is_first and self._progress.clock() >= self._due
         is_last = missing == 1 and len(self._progress.question.shapes) > 1
         return missing == 0 or (is_last and is_short and not is_late)
