@@ -116,14 +116,20 @@ def lines_for(question: Question, integration: str, batch_size: int) -> str:
     return "\n".join([*imports, "", named, *steps]) + "\n"
 
 
-def call_as_given(integration: str, inputs: Sequence[InputSpec]) -> str:
+#: Above lines that need a module around the model.
+NEEDS_WRAPPER = "# model needs a wrapper for its inputs: p3-advisor recipe RUN prints it"
+
+
+def call_as_given(question: Question, integration: str, inputs: Sequence[InputSpec]) -> str:
     """Return the lines with the user's own call of a model that takes named or nested inputs.
 
     The whole snippet has a module around the model, which takes the tensors in their order. Lines
-    that need this order name it.
+    that need this order say so. Those of ONNX files and texts take no inputs of a model.
     """
+    if isinstance(question.model, OnnxModel) or question.task != "forward":
+        return integration
     if needs_order(integration, inputs):
-        return f"# model, inputs: as p3-advisor recipe prints them, in their order\n{integration}"
+        return f"{NEEDS_WRAPPER}\n{integration}"
     is_named = any(each.name for each in inputs)
     return integration.replace(POSITIONAL, "(**inputs)") if is_named else integration
 

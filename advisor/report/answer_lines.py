@@ -9,7 +9,7 @@ from advisor.domain import text
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
-from advisor.domain.model import FactoryModel, OnnxModel
+from advisor.domain.model import OnnxModel
 from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import BreakEven
 from advisor.recipes.server import REQUEST, serving_lines
@@ -148,8 +148,8 @@ def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[st
     lines = lines_for(answer.question, advised.measured.integration, size)
     if lines and TRAINING_MODE in advised.measured.adjusted:
         lines = f"model.eval()  # it was returned in training mode\n{lines}"
-    if isinstance(model, FactoryModel) and answer.results.inputs is not None:
-        lines = call_as_given(lines, answer.results.inputs.tensors)
+    if answer.results.inputs is not None:
+        lines = call_as_given(answer.question, lines, answer.results.inputs.tensors)
     return shorten(lines, most, part, known)
 
 

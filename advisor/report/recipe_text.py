@@ -15,7 +15,13 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import TransformersModel
 from advisor.domain.text import format_interval, format_seconds, write_speedup
 from advisor.recipes import server
-from advisor.recipes.snippet import StartScripts, compose_snippet, compose_starts, lines_for
+from advisor.recipes.snippet import (
+    StartScripts,
+    call_as_given,
+    compose_snippet,
+    compose_starts,
+    lines_for,
+)
 from advisor.report.answer_lines import caveats, is_fixed, unfit_notice
 from advisor.report.arm_recipe import ArmRecipe, choose_recipe
 from advisor.report.formatting import format_error
@@ -94,6 +100,8 @@ def render_short(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
     if not recipe.python:
         shape = answer.code_shape(ranked)
         lines = lines_for(answer.question, recipe.integration, shape.batch_size)
+        inputs = answer.results.inputs.tensors if answer.results.inputs else ()
+        lines = call_as_given(answer.question, lines, inputs)
         return f"{_docstring(answer, ranked, shape, ONLY_LINES)}\n\n{lines}"
     return render_snippet(answer, ranked, recipe)
 

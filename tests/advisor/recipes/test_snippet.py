@@ -29,6 +29,7 @@ from advisor.domain.model import (
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import (
     KEEPS_MEMORY,
+    NEEDS_WRAPPER,
     WITHOUT_TF32,
     call_as_given,
     compose_snippet,
@@ -107,12 +108,13 @@ def test_a_model_with_named_inputs_is_called_as_its_user_calls_it() -> None:
     named = builders.replace(plain, name="image")
     compiled = "compiled = torch.compile(model)\noutput = compiled(*inputs)\n"
     exported = "program = torch.export.export(model, inputs)\noutput = program(*inputs)\n"
-    assert call_as_given(compiled, [plain]) == compiled
-    assert call_as_given(compiled, [named]) == compiled.replace("(*", "(**")
+    asked = builders.question(model=FactoryModel(name="m.py:make"))
+    assert call_as_given(asked, compiled, [plain]) == compiled
+    assert call_as_given(asked, compiled, [named]) == compiled.replace("(*", "(**")
     for lines, each in ((exported, named), (compiled, builders.replace(named, nested=True))):
-        comment, _, rest = call_as_given(lines, [each]).partition("\n")
-        assert comment.startswith("#")
-        assert rest == lines
+        assert call_as_given(asked, lines, [each]) == f"{NEEDS_WRAPPER}\n{lines}"
+        file = builders.replace(asked, model=OnnxModel(name="net.onnx"))
+        assert call_as_given(file, lines, [each]) == lines
 
 
 def test_the_loaded_model_has_the_measured_batch_and_tokens() -> None:
@@ -180,9 +182,9 @@ def test_code_that_is_too_long_ends_with_its_call(most: int, first: str, count: 
 
 
 def test_the_note_on_model_and_inputs_stays() -> None:
-    note = "# model, inputs: as p3-advisor recipe prints them"
     for most in (20, 6, 3):
-        assert shorten(f"{note}\n{LONG}", most, 5) == [note, *shorten(LONG, most, 5)]
+        shown = shorten(f"{NEEDS_WRAPPER}\n{LONG}", most, 5)
+        assert shown == [NEEDS_WRAPPER, *shorten(LONG, most, 5)]
 
 
 def test_a_call_that_is_too_long_leaves_room_for_the_lines_above_it() -> None:

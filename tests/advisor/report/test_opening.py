@@ -58,12 +58,12 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     text = text_report.render_summary(answer, 100)
     assert f"resume {answer.run_id}" not in text + text_report.render(answer)
     # The recipe loads the model for inference instead.
-    notes = ("model.eval()", "# model, inputs", "p3-advisor recipe")
+    notes = ("model.eval()", "p3-advisor recipe")
     lines = [line for line in code_lines(answer) if not any(each in line for each in notes)]
     is_served = answer.question.load is not None
     integration = answer.advised.measured.integration if lines and answer.advised else ""
     calls = EACH_CALL.split(integration)[-1].splitlines()
-    last = (code_lines(answer) or [""])[-1]
+    last = (code_lines(answer) or [""])[-1].replace("(**inputs)", "(*inputs)")
     assert last.startswith("  --data ") if is_served else [last] == (calls or [""])[-1:]
     arms = [line.split()[1] for line in text.splitlines() if "x  " in line or " to " in line]
     compiled = [each.arm for each in answer.ranking if each.scored.workflow == PLAIN_COMPILE]
