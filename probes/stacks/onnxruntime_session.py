@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import pathlib
 import re
@@ -11,17 +12,12 @@ from typing import Any, TypeAlias
 
 import onnx
 import onnxruntime as ort
+import torch
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
 from probes.adapter import AS_LIST, Engagement, Request, StartLines, UnsupportedError
 from probes.stacks import onnx_export, onnxruntime_quantisation, pytorch
-from probes.stacks.onnxruntime_feeding import (
-    BFLOAT16,
-    ArrayBinding,
-    HostValues,
-    SessionProgram,
-    TensorBinding,
-)
+from probes.stacks.printed_call import PrintedProgram, compile_call
 from probes.subjects.by_request import Model
 
 IO_BINDING = "io-binding"
@@ -42,6 +38,15 @@ RACING_OPERATORS = {"ScatterND", "ScatterElements"}
 
 #: Names of providers with their options; those after the first take the nodes that it leaves.
 Providers: TypeAlias = Sequence[tuple[str, dict[str, str]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class SessionProgram(PrintedProgram):
+    session: Any = None
+    #: For which the session was opened.
+    provider: str = CPU
+    #: The model's file if its weights are quantised.
+    quantised: pathlib.Path | None = None
 
 
 def versions() -> dict[str, str]:
@@ -116,23 +121,41 @@ def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram
     if weights := request.options.get("weights"):
         file = quantised = onnxruntime_quantisation.quantise(file, weights, request)
     session = (shared_session if is_dynamic else open_session)(file, [(CPU, {})], request)
-    kind = ArrayBinding if request.options["feeding"] == IO_BINDING else SessionProgram
-    return kind(session, CPU, quantised)
+    return session_program(session, subject, request, quantised=quantised)
 
 
 def build_on_gpu(
     subject: Model, inputs: list[Any], request: Request, *, providers: Providers
 ) -> SessionProgram:
     file = onnx_export.model_file(subject, inputs, request, "batch")
-    return gpu_program(shared_session(file, providers, request), providers[0][0], request)
+    session = shared_session(file, providers, request)
+    return session_program(session, subject, request, providers[0][0])
 
 
-def gpu_program(session: ort.InferenceSession, provider: str, request: Request) -> SessionProgram:
+def session_program(
+    session: ort.InferenceSession,
+    subject: Model,
+    request: Request,
+    provider: str = CPU,
+    quantised: pathlib.Path | None = None,
+) -> SessionProgram:
+    """Each program has a binding of its own, because one is for the shapes of a batch size."""
+    binding, device = session.io_binding(), device_of(provider)
     if request.options["feeding"] == IO_BINDING:
-        return TensorBinding(session, provider, device=request.device)
-    values = [*session.get_inputs(), *session.get_outputs()]
-    has_bfloat16 = any(value.type == BFLOAT16 for value in values)
-    return (HostValues if has_bfloat16 else SessionProgram)(session, provider)
+        for value in session.get_outputs():
+            binding.bind_output(value.name, device)
+    call = compile_call(
+        integration(subject, request, provider),
+        session=session,
+        binding=binding,
+        onnxruntime=ort,
+        torch=torch,
+    )
+    return SessionProgram(subject, call, device, session, provider, quantised)
+
+
+def device_of(provider: str) -> str:
+    return "cpu" if provider == CPU else "cuda"
 
 
 def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
@@ -166,11 +189,12 @@ output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
-def integration(subject: Model, request: Request, provider: str = CPU) -> str:  # noqa: ARG001
-    device = "cpu" if provider == CPU else "cuda"
+def integration(subject: Model, request: Request, provider: str = CPU) -> str:
+    device = device_of(provider)
+    dtype = subject.dtype if request.dtype == "own" else request.dtype
     bind = (
         "binding.bind_cpu_input(value.name, tensor.contiguous().numpy())"
-        if device == "cpu"
+        if device == "cpu" and dtype != "bfloat16"
         else "binding.bind_ortvalue_input(value.name, onnxruntime.OrtValue.from_dlpack(tensor.contiguous()))"  # noqa: E501 - the lines are counted, so they are not wrapped
     )
     binding = f"""\
@@ -190,7 +214,7 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]{AS_LIST}
     options, given = "", ""
     if "threads" in request.options:
         options, given = f"{THREAD_LINES}{session_threads(request)}\n", ", options"
-    host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
+    host = HOST_VALUES if dtype == "bfloat16" else HOST_ARRAYS
     return f"""\
 {IMPORTS}{export}{options}session = onnxruntime.InferenceSession({file}{given}, providers=[{named}])
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"

@@ -10,14 +10,14 @@ import sys
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 import torch
 from iree import compiler, runtime
 
-from probes.adapter import Engagement, Request
+from probes.adapter import AS_LIST, Engagement, Request
 from probes.arrays import as_collected
 from probes.files import replace_when_complete
 from probes.stacks import pytorch
+from probes.stacks.printed_call import PrintedProgram, compile_call
 from probes.subjects import by_request
 from probes.subjects.by_request import Model, TorchSubject
 
@@ -76,26 +76,11 @@ def open_subject(request: Request) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class IreeProgram:
-    context: Any
-    function: Any
-    types: tuple[Any, ...]
-    driver: str
-
-    def feed(self, inputs: list[Any]) -> list[Any]:
-        device = self.context.config.device
-        pairs = zip(inputs, self.types, strict=True)
-        return [
-            runtime.asdevicearray(device, np.ascontiguousarray(array.astype(kind)))
-            for array, kind in pairs
-        ]
-
-    def __call__(self, device_inputs: list[Any]) -> Any:
-        return self.function(*device_inputs)
+class IreeProgram(PrintedProgram):
+    driver: str = ""
 
     def collect(self, output: Any) -> list[Any]:
-        outputs = output if isinstance(output, (tuple, list)) else [output]
-        return [as_collected(np.array(each.to_host())) for each in outputs]
+        return [as_collected(array.copy()) for array in output]
 
 
 def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:
@@ -120,8 +105,10 @@ def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:
         for name in loaded.function_names
         if not name.startswith("__") and not name.endswith("$async")
     )
-    types = tuple(array_type(subject, array) for array in inputs)
-    return IreeProgram(context, context.modules[loaded.name][name], types, driver_of(request))
+    function = context.modules[loaded.name][name]
+    names = {"function": function, "ml_dtypes": ml_dtypes, "torch": torch}
+    call = compile_call(integration(subject, request), **names)
+    return IreeProgram(subject, call, driver=driver_of(request))
 
 
 def make_module(
@@ -185,12 +172,6 @@ def compile_module(imported: pathlib.Path, module: pathlib.Path, device: str) ->
         partial.write_bytes(compiled)
 
 
-def array_type(subject: Model, array: Any) -> Any:
-    if array.dtype != np.float32:
-        return array.dtype
-    return ml_dtypes.bfloat16 if subject.dtype == "bfloat16" else np.dtype(subject.dtype)
-
-
 def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
     proof = f"the loaded module ran the whole graph with the driver {program.driver}"
     return pytorch.whole_graph_engagement(program, device_inputs, proof)
@@ -203,7 +184,7 @@ BITS_AS_BFLOAT16 = "tensor.cpu().view(torch.int16).numpy().view(ml_dtypes.bfloat
 def integration(subject: Any, request: Request) -> str:
     is_file = request.subject["kind"] == "onnx"
     file = "model" if is_file else '"model.onnx"'
-    is_bfloat16 = request.dtype == "bfloat16"
+    is_bfloat16 = (subject.dtype if request.dtype == "own" else request.dtype) == "bfloat16"
     array = BITS_AS_BFLOAT16 if is_bfloat16 else "tensor.cpu().numpy()"
     imported = "import ml_dtypes\n" if is_bfloat16 else ""
     export = f"""\
@@ -224,7 +205,8 @@ built = compiler.compile_file("model.mlir", input_type="onnx", target_backends=[
 context = runtime.SystemContext(config=runtime.Config("{driver_of(request)}"))
 module = runtime.VmModule.copy_buffer(context.instance, built)
 context.add_vm_module(module)
-main = next(name for name in module.function_names if not name.startswith("__") and not name.endswith("$async"))
+function = context.modules[module.name][next(name for name in module.function_names if not name.startswith("__") and not name.endswith("$async"))]
 # Each call:
-output = context.modules[module.name][main](*({array} for tensor in inputs)).to_host()
+output = function(*({array} for tensor in inputs))
+output = [each.to_host() for each in (output if isinstance(output, tuple) else [output])]{AS_LIST}
 """  # noqa: E501 - the lines are counted, so they are not wrapped

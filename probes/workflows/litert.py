@@ -7,12 +7,12 @@ import functools
 from typing import Any
 
 import litert_torch
-import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from probes.adapter import Engagement, Request
+from probes.adapter import AS_LIST, Engagement, Request
 from probes.files import replace_when_complete
 from probes.stacks import pytorch
+from probes.stacks.printed_call import PrintedProgram, compile_call
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "litert-torch", "ai-edge-litert")
@@ -28,31 +28,8 @@ def settings(request: Request) -> dict[str, str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class LiteRtProgram:
-    """An interpreter, and its only signature with names of inputs in the order of arguments."""
-
-    interpreter: Any
-    signature: Any
-    inputs: tuple[str, ...]
-
-    def feed(self, inputs: list[Any]) -> dict[str, Any]:
-        details = self.signature.get_input_details()
-        return {
-            name: np.ascontiguousarray(array, dtype=details[name]["dtype"])
-            for name, array in zip(self.inputs, inputs, strict=True)
-        }
-
-    def __call__(self, device_inputs: dict[str, Any]) -> dict[str, Any]:
-        outputs: dict[str, Any] = self.signature(**device_inputs)
-        return outputs
-
-    def collect(self, output: dict[str, Any]) -> list[Any]:
-        return [output[name] for name in in_order(output)]
-
-
-def in_order(names: Any) -> list[str]:
-    """Sort the converter's names, such as `args_0` and `output_10`, by their number."""
-    return sorted(names, key=lambda name: int(name.rpartition("_")[2]))
+class LiteRtProgram(PrintedProgram):
+    interpreter: Any = None
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtProgram:
@@ -64,12 +41,15 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtP
     interpreter = Interpreter(str(file), num_threads=request.threads)
     interpreter.allocate_tensors()
     signature = interpreter.get_signature_runner()
-    names = in_order(signature.get_input_details())
-    return LiteRtProgram(interpreter, signature, tuple(names))
+    details = [signature.get_input_details()[f"args_{number}"] for number in range(len(inputs))]
+    call = compile_call(integration(subject, request), signature=signature, details=details)
+    return LiteRtProgram(subject, call, interpreter=interpreter)
 
 
 def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
-    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs))
+    outside, _ = pytorch.count_operators_outside(
+        lambda: program(device_inputs), ignored=pytorch.PASSING
+    )
     operators = [
         each["op_name"]
         for each in program.interpreter._get_ops_details()  # noqa: SLF001 - no public name
@@ -84,15 +64,17 @@ def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(subject: Any, request: Request) -> str:
-    return """\
+    return f"""\
 import litert_torch
+import torch
 from ai_edge_litert.interpreter import Interpreter
 
 litert_torch.convert(model, inputs).export("model.tflite")
-interpreter = Interpreter("model.tflite")
+interpreter = Interpreter("model.tflite", num_threads=torch.get_num_threads())
 interpreter.allocate_tensors()
 signature = interpreter.get_signature_runner()
-# Each call:
-arguments = {f"args_{number}": tensor.numpy() for number, tensor in enumerate(inputs)}
-output = signature(**arguments)["output_0"]  # further tensors are output_1 and so on
-"""
+details = [signature.get_input_details()[f"args_{{number}}"] for number in range(len(inputs))]
+# Each call, with integers in the type that the file has:
+named = signature(**{{f"args_{{number}}": tensor.numpy().astype(details[number]["dtype"], copy=False) for number, tensor in enumerate(inputs)}})
+output = [named[f"output_{{number}}"] for number in range(len(named))]{AS_LIST}
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -9,8 +9,7 @@ import tensorrt as trt
 
 from probes.adapter import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
-from probes.stacks.onnxruntime_feeding import SessionProgram
-from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, IMPORTS
+from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, IMPORTS, SessionProgram
 from probes.subjects import by_request
 from probes.subjects.by_request import Model
 
@@ -53,7 +52,7 @@ def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram
     file = onnx_export.model_file(subject, inputs, request)
     providers = [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)]
     session = onnxruntime_session.open_session(file, providers, request)
-    return onnxruntime_session.gpu_program(session, PROVIDER, request)
+    return onnxruntime_session.session_program(session, subject, request, PROVIDER)
 
 
 def integration(subject: Any, request: Request) -> str:

@@ -10,7 +10,9 @@ import torch
 
 from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import onnx_export, openvino_model, pytorch
+from probes.stacks.printed_call import PrintedProgram, compile_call
 from probes.subjects import by_request
+from probes.subjects.by_request import Model
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
@@ -23,50 +25,19 @@ synchronise = pytorch.synchronise
 
 
 @dataclasses.dataclass(frozen=True)
-class OpenVinoProgram:
-    """A compiled model and its infer request, which shares inputs and outputs without copies."""
+class OpenVinoProgram(PrintedProgram):
+    """A compiled model, whose outputs the next call overwrites."""
 
-    compiled: Any
-    request: Any
+    compiled: Any = None
     #: Bytes of the weights if they are compressed.
     weight_bytes: int | None = None
 
-    def feed(self, inputs: list[Any]) -> list[Any]:
-        return [
-            to_tensor(array, port.get_element_type())
-            for array, port in zip(inputs, self.compiled.inputs, strict=True)
-        ]
 
-    def __call__(self, device_inputs: list[Any]) -> Any:
-        self.request.infer(device_inputs, share_inputs=True, share_outputs=True)
-        return self.request
-
-    def collect(self, output: Any) -> list[Any]:
-        """Copy the outputs, which the next call overwrites."""
-        return [
-            to_array(output.get_output_tensor(index)) for index in range(len(self.compiled.outputs))
-        ]
-
-
-#: Expression for an input in bfloat16, which numpy lacks: its bits pass as int16.
-BITS_AS_BFLOAT16 = "openvino.Tensor(tensor.view(torch.int16).numpy(), tensor.shape, openvino.Type.bf16) if tensor.dtype == torch.bfloat16 else tensor.numpy()"  # noqa: E501 - the lines are counted, so they are not wrapped
-
-
-def to_tensor(array: Any, kind: Any) -> Any:
-    """Return an array as OpenVINO's tensor; numpy has no bfloat16, so its bits pass as int16."""
-    if kind == openvino.Type.bf16:
-        bits = torch.from_numpy(array).to(torch.bfloat16).view(torch.int16).numpy()
-        return openvino.Tensor(bits, list(bits.shape), kind)
-    return openvino.Tensor(array.astype(kind.to_dtype()), shared_memory=False)
-
-
-def to_array(tensor: Any) -> Any:
-    """Return a copy of OpenVINO's tensor as an array, half precisions as float32."""
-    if tensor.element_type == openvino.Type.bf16:
-        bits = torch.from_numpy(tensor.data.view("int16").copy())
-        return bits.view(torch.bfloat16).float().numpy()
-    is_half = tensor.element_type == openvino.Type.f16
-    return tensor.data.astype("float32") if is_half else tensor.data.copy()
+#: Expressions for the inputs and outputs of a call, which numpy's arrays pass without copies. It
+#: lacks bfloat16, so its bits pass as int16.
+ARRAYS = "tensor.numpy() for tensor in inputs"
+BITS = "openvino.Tensor(tensor.view(torch.int16).numpy(), tensor.shape, openvino.Type.bf16) if tensor.dtype == torch.bfloat16 else tensor.numpy() for tensor in inputs"  # noqa: E501 - the lines are counted, so they are not wrapped
+FROM_BITS = '[torch.from_numpy(array.view("int16")).view(torch.bfloat16) if port.get_element_type() == openvino.Type.bf16 else torch.from_numpy(array) for port, array in {call}.items()]'  # noqa: E501 - as above
 
 
 #: The compiled models of a dynamic arm; one serves all shapes of a worker.
@@ -80,7 +51,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
         return openvino_generation.build(subject, inputs, request)
     if shared := _dynamic_models.get(request.arm):
-        return OpenVinoProgram(shared, shared.create_infer_request())
+        return program(subject, request, shared)
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
         model = openvino.convert_model(onnx_export.export(subject, inputs, request))
@@ -95,7 +66,15 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     )
     if request.options.get("dynamic"):
         _dynamic_models[request.arm] = compiled
-    return OpenVinoProgram(compiled, compiled.create_infer_request(), weight_bytes)
+    return program(subject, request, compiled, weight_bytes)
+
+
+def program(
+    subject: Model, request: Request, compiled: Any, weight_bytes: int | None = None
+) -> OpenVinoProgram:
+    lines = integration(subject, request)
+    call = compile_call(lines, compiled=compiled, openvino=openvino, torch=torch)
+    return OpenVinoProgram(subject, call, compiled=compiled, weight_bytes=weight_bytes)
 
 
 def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:
@@ -113,7 +92,8 @@ def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any
 
 
 def integration(subject: Any, request: Request) -> str:
-    hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
+    dtype = subject.dtype if request.dtype == "own" else request.dtype
+    hint = openvino_model.PRECISION_HINTS.get(dtype, "f32")
     if request.task == GENERATE:
         from probes.stacks import openvino_generation
 
@@ -125,7 +105,9 @@ def integration(subject: Any, request: Request) -> str:
 {onnx_export.EXPORT_LINES if free else ""}with torch.no_grad():
     exported = torch.export.export(model, {arguments}, strict=False)
 """
-    array = BITS_AS_BFLOAT16 if request.dtype == "bfloat16" else "tensor.numpy()"
+    is_bfloat16 = dtype == "bfloat16"
+    call = f"compiled([{BITS if is_bfloat16 else ARRAYS}], share_outputs=True)"
+    output = FROM_BITS.format(call=call) if is_bfloat16 else call
     converted, package = openvino_model.conversion("model" if is_file else "exported", request)
     return f"""\
 {package}import openvino
@@ -135,5 +117,5 @@ import torch
 # Without the hint OpenVINO chooses the precision, such as bfloat16 on some CPUs.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
 # Each call:
-output = compiled([{array} for tensor in inputs])  # output[0] and so on, in the order of the model
-"""  # noqa: E501 - the lines are counted, so they are not wrapped
+output = {output}  # output[0] and so on, in the order of the model; the next call overwrites them
+"""  # noqa: E501 - as above

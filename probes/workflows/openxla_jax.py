@@ -11,17 +11,18 @@ from importlib import import_module
 from typing import Any
 
 import jax
-import ml_dtypes
 import numpy as np
 import torch
 
 from probes.adapter import Engagement, Request
 from probes.arrays import as_collected
 from probes.stacks import pytorch
+from probes.stacks.printed_call import PrintedProgram, compile_call
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "torchax", "jax", "jaxlib")
 open_subject = open_torch_subject
+synchronise = pytorch.synchronise
 
 #: Parts of the names of operators with named dimensions. torch 2.13 has removed them, and torchax
 #: 0.0.13 still looks them up.
@@ -78,28 +79,12 @@ def may_round(request: Request) -> bool:
     return request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}
 
 
-#: The output of the latest call, which JAX returns before it has computed it. It computes outputs
-#: in the order of the calls.
-_latest: list[Any] = [None]
-
-
 @dataclasses.dataclass(frozen=True)
-class XlaProgram:
+class XlaProgram(PrintedProgram):
     """A compiled function with the weights that it is called with."""
 
-    compiled: Any
-    weights: Any
-    types: tuple[Any, ...]
-
-    def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
-        return tuple(
-            jax.device_put(array.astype(kind))
-            for array, kind in zip(inputs, self.types, strict=True)
-        )
-
-    def __call__(self, device_inputs: tuple[Any, ...]) -> Any:
-        _latest[0] = self.compiled(self.weights, device_inputs)
-        return _latest[0]
+    compiled: Any = None
+    weights: Any = None
 
     def collect(self, output: Any) -> list[Any]:
         return [as_collected(np.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(output)]
@@ -107,17 +92,12 @@ class XlaProgram:
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:
     """Compile the module for these shapes; afterwards the module's weights are on the host."""
-    # JAX has 32-bit integers only.
-    known = {torch.bfloat16: ml_dtypes.bfloat16, torch.int64: np.int32}
-    types = tuple(
-        known.get(tensor.dtype) or torch.empty(0, dtype=tensor.dtype).numpy().dtype
-        for tensor in subject.tensors(inputs)
-    )
     pytorch.move_weights_to_host(subject)
     weights, function = extract(subject)
-    program = XlaProgram(None, weights, types)
-    lowered = jax.jit(function).lower(weights, program.feed(inputs))
-    return dataclasses.replace(program, compiled=lowered.compile())
+    arrays = tuple(map(jax.dlpack.from_dlpack, subject.tensors(inputs)))
+    compiled = jax.jit(function).lower(weights, arrays).compile()
+    call = compile_call(integration(subject, request), jax=jax, compiled=compiled, weights=weights)
+    return XlaProgram(subject, call, compiled=compiled, weights=weights)
 
 
 @functools.cache
@@ -125,13 +105,6 @@ def extract(subject: TorchSubject) -> tuple[Any, Any]:
     """Once for all batch sizes. torchax keeps the tensors, which must not occupy the GPU."""
     weights, function = torchax.extract_jax(subject.module)
     return weights, function
-
-
-def synchronise() -> None:
-    """Wait for the latest output, and on a GPU for the whole device, as other workflows do."""
-    jax.block_until_ready(_latest)
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
 
 
 def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
@@ -147,6 +120,10 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(subject: Any, request: Request) -> str:
+    # On a CPU this takes less time; numpy has no bfloat16.
+    dtype = subject.dtype if request.dtype == "own" else request.dtype
+    has_arrays = request.device == "cpu" and dtype != "bfloat16"
+    array = "tensor.numpy()" if has_arrays else "jax.dlpack.from_dlpack(tensor)"
     exact = 'jax.config.update("jax_default_matmul_precision", "highest")\n'
     return f"""\
 import jax
@@ -154,8 +131,7 @@ import torch
 import torchax  # 0.0.13 needs torch below 2.13; p3-advisor's probes/workflows/openxla_jax.py imports it with 2.13
 
 {exact if may_round(request) else ""}weights, function = torchax.extract_jax(model)
-compiled = jax.jit(lambda weights, inputs: function(weights, inputs))
+compiled = jax.jit(function).lower(weights, tuple(map(jax.dlpack.from_dlpack, inputs))).compile()
 # Each call:
-output = compiled(weights, tuple(jax.dlpack.from_dlpack(tensor) for tensor in inputs))
-jax.block_until_ready(output)
+output = jax.block_until_ready(compiled(weights, tuple({array} for tensor in inputs)))
 """  # noqa: E501 - the lines are counted, so they are not wrapped

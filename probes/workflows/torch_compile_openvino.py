@@ -19,11 +19,6 @@ synchronise = pytorch.synchronise
 
 #: The logger that reports, at level DEBUG only, that the backend hands a graph to Inductor.
 BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"
-#: Operators with which the backend reads and returns tensors; they hardly compute or copy.
-BOOKKEEPING = {
-    *("aten::detach", "aten::to", "aten::resolve_conj", "aten::resolve_neg"),
-    *("aten::lift_fresh", "aten::view", "aten::alias"),
-}
 
 
 class InductorFallbacks(logging.Handler):
@@ -68,7 +63,9 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     if fallen:
         proof = f"{fallen} partitions failed in OpenVINO and run in eager PyTorch"
         return Engagement(0.0, proof)
-    eager, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ignored=BOOKKEEPING)
+    eager, _ = pytorch.count_operators_outside(
+        lambda: program(device_inputs), ignored=pytorch.PASSING
+    )
     facts = list(map(openvino_model.describe_compiled, partitions.compiled_cache.values()))
     if not facts:
         return Engagement(0.0, dynamo.with_cause("OpenVINO runs no layer"))

@@ -7,13 +7,13 @@ import functools
 import os
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
-from probes.adapter import Engagement, Request
+from probes.adapter import AS_LIST, Engagement, Request
 from probes.stacks import onnx_export, pytorch
+from probes.stacks.printed_call import PrintedProgram, compile_call
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "apache-tvm")
@@ -31,23 +31,8 @@ def settings(request: Request) -> dict[str, str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class TvmProgram:
-    """A function of TVM's virtual machine with the weights that it is called with."""
-
-    function: Any
-    weights: list[Any]
-    operators: int
-
-    def feed(self, inputs: list[Any]) -> list[Any]:
-        # Models in float32 have inputs of numpy's types.
-        return [tvm.runtime.tensor(array) for array in inputs]
-
-    def __call__(self, device_inputs: list[Any]) -> Any:
-        return self.function(*device_inputs, *self.weights)
-
-    def collect(self, output: Any) -> list[Any]:
-        tensors = [output] if hasattr(output, "numpy") else output
-        return [np.array(tensor.numpy()) for tensor in tensors]
+class TvmProgram(PrintedProgram):
+    operators: int = 0
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
@@ -64,7 +49,8 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProg
     compiled.export_library(str(file))
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())
     functions = sum(1 for name in lowered.get_global_vars() if name.name_hint != "main")
-    return TvmProgram(machine["main"], list(weights["main"]), functions)
+    call = compile_call(integration(subject, request), main=machine["main"], weights=weights)
+    return TvmProgram(subject, call, operators=functions)
 
 
 def engagement(program: TvmProgram, device_inputs: Any) -> Engagement:
@@ -74,7 +60,7 @@ def engagement(program: TvmProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(subject: Any, request: Request) -> str:
-    return """\
+    return f"""\
 import torch
 import tvm
 from tvm import relax
@@ -83,8 +69,9 @@ from tvm.relax.frontend.torch import from_exported_program
 with torch.no_grad():
     exported = torch.export.export(model, inputs, strict=False)
 module, weights = relax.frontend.detach_params(from_exported_program(exported, keep_params_as_input=True))
-compiled = tvm.compile(relax.get_pipeline("zero")(module), target="llvm")
-machine = relax.VirtualMachine(compiled, tvm.cpu())
+target = tvm.target.Target({{"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())}})
+compiled = tvm.compile(relax.get_pipeline("zero")(module), target=target)
+main = relax.VirtualMachine(compiled, tvm.cpu())["main"]
 # Each call:
-output = machine["main"](*(tvm.runtime.tensor(tensor.numpy()) for tensor in inputs), *weights["main"])
+output = list(main(*(tensor.contiguous() for tensor in inputs), *weights["main"])){AS_LIST}
 """  # noqa: E501 - the lines are counted, so they are not wrapped

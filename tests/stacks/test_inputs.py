@@ -37,14 +37,12 @@ record("profiles", profiles)
 EXTRACTED = """
 class Stack(types.ModuleType):
     tree_util = config = numpy = types.SimpleNamespace()
+    dlpack = types.SimpleNamespace(from_dlpack=lambda tensor: tensor)
 
     def jit(self, function):
         return types.SimpleNamespace(
             lower=lambda weights, fed: types.SimpleNamespace(compile=lambda: function)
         )
-
-    def device_put(self, array):
-        return array
 
     def default_backend(self):
         return "gpu"
@@ -131,22 +129,22 @@ for sizes in ([1], [4], [1, 4]):
         line.strip() for line in lines.splitlines() if "_shape=" in line or "Dim" in line
     ]
 """
-#: A real session on the CPU, with the feeding of sessions on a GPU.
+#: A real session on the CPU; bfloat16 is fed as on a GPU.
 FEEDING = """
-import numpy
 from onnx_texts import write_onnx
 from probes.stacks import onnxruntime_session as stack
 
-for kind, number in (("float", 1), ("float16", 10), ("bfloat16", 16)):
+for dtype, number in (("float32", 1), ("float16", 10), ("bfloat16", 16)):
     code = f"f = Cast <to = 1> (x) d = Add(f, f) y = Cast <to = {number}> (d)"
+    kind = dtype.removesuffix("32")
     graph = f"doubled ({kind}[batch, 3] x) => ({kind}[batch, 3] y) {{ {code} }}"
     file = write_onnx(directory / f"{kind}.onnx", graph)
     for feeding in ("host", "io-binding"):
-        asked = dataclasses.replace(request, options={"feeding": feeding})
+        asked = dataclasses.replace(request, dtype=dtype, options={"feeding": feeding})
         session = stack.open_session(file, [(stack.CPU, {})], asked)
-        program = stack.gpu_program(session, stack.CPU, asked)
-        array = numpy.array([[1.0, 2.0, 3.5]], dtype="float32")
-        outputs = program.collect(program(program.feed([array])))
+        program = stack.session_program(session, None, asked)
+        tensor = torch.tensor([[1.0, 2.0, 3.5]], dtype=getattr(torch, dtype))
+        outputs = program.collect(program((tensor,)))
         results[f"{kind} {feeding}"] = [outputs[0].tolist(), stack.engagement(program, None).share]
 """
 #: A module can be compiled for a GPU without one: PyTorch only exports, on the CPU.

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import by_request, onnx_export, onnxruntime_quantisation, onnxruntime_session, torch
+from lazy import by_request, lazy, onnx_export, onnxruntime_quantisation, onnxruntime_session, torch
 from onnx_texts import write_onnx
 from reference_cases import Factories
 
 from probes.adapter import UnsupportedError
 from probes.runtime.failures import classify
 
+printed_call = lazy("probes.stacks.printed_call")
 COMPLEX = """
 import torch
 
@@ -53,23 +54,14 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(code: str, r
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("kind", ["SessionProgram", "ArrayBinding"])
-def test_a_call_turns_tensors_to_arrays_as_the_printed_lines_do(
-    kind: str, tmp_path: pathlib.Path
-) -> None:
-    """Otherwise calls of 15 us look too fast."""
-    graph = "negated (float[N] x) => (float[N] y) { y = Neg(x) }"
-    file = write_onnx(tmp_path / "model.onnx", graph)
-    request = workers.make_request(tmp_path / "x.py", tmp_path)
-    cpu = onnxruntime_session.CPU
-    session = onnxruntime_session.open_session(file, [(cpu, {})], request)
-    program = getattr(onnxruntime_session, kind)(session, cpu)
-    fed = program.feed([np.ones(2, np.float32)])
-    (tensor,) = (fed[1] if kind == "ArrayBinding" else fed).values()
-    assert isinstance(tensor, torch.Tensor)
-    tensor.fill_(3)
-    (output,) = program.collect(program(fed))
-    assert output.tolist() == [-3, -3]
+def test_a_timed_call_runs_the_printed_lines_of_each_call() -> None:
+    lines = (
+        "raise ValueError\n# Each call, timed:\ndoubled = 2 * inputs[0]\noutput = doubled + one\n"
+    )
+    program = printed_call.PrintedProgram(None, printed_call.compile_call(lines, one=1))
+    (tensor,) = fed = program.feed([np.ones(2)])
+    assert isinstance(tensor, torch.Tensor), "a call turns the tensors of a user to arrays"
+    assert program.collect(program(fed))[0].tolist() == [3, 3]
 
 
 @pytest.mark.stack

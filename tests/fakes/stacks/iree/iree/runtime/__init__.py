@@ -13,16 +13,11 @@ class Config:
 
 
 class Array:
-    def __init__(self, values, device):
+    def __init__(self, values):
         self.values = values
-        self.device = device
 
     def to_host(self):
         return self.values
-
-
-def asdevicearray(device, values):
-    return Array(values, device)
 
 
 class VmModule:
@@ -36,7 +31,7 @@ class VmModule:
         return module
 
     def __getitem__(self, _name):
-        return lambda inputs: inputs
+        return Array
 
 
 class ParameterIndex:
