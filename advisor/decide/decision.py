@@ -7,7 +7,6 @@ import msgspec
 from advisor.decide import performance_portability, scoring, trained_loss, unmeasured
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
-from advisor.decide.rounds import can_go_on, find_failure, more_time
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import collect_results
 from advisor.domain.answer import Answer, Problem
@@ -53,7 +52,7 @@ def evaluate(
     if not (state.starts or state.finished):  # starts come last
         others = tuple(each for each in question.constraints if each.criterion != START)
         question = msgspec.structs.replace(question, constraints=others)
-    resumable = None if state.finished else can_go_on(state)
+    resumable = None if state.finished else state.can_go_on
     answer = _advise(
         Answer(
             run_id=header.run_id,
@@ -210,6 +209,7 @@ def _early_end(state: RunState, question: Question) -> UserError | None:
     """Return the reason why a run measured no arm; None if it is not known."""
     if "out-of-time" in {closed.cause for closed in state.closed.values()}:
         return BudgetSpentError(
-            "the measuring time ended before any arm was measured", more_time(state, question)
+            "the measuring time ended before any arm was measured",
+            unmeasured.more_time(state, question),
         )
-    return find_failure(state)
+    return state.early_error

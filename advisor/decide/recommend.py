@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.costs import find_break_even, first_to_serve, price
-from advisor.decide.unmeasured import crossed_bounds, machine_unfit, nothing_viable
+from advisor.decide.unmeasured import crossed_bounds, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
@@ -21,7 +22,7 @@ from advisor.domain.recommendation import (
 )
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
-from advisor.domain.text import join_names
+from advisor.domain.text import is_unknown, join_names, write_speedup
 from advisor.domain.workflow import Workflow
 from probes.shape import Shape
 
@@ -127,6 +128,31 @@ def _advise(
             )
         ),
     )
+
+
+def machine_unfit(
+    results: Results, budget: Budget | None, leader: RankedArm, fastest: RankedArm
+) -> MachineUnfitError:
+    """`budget` is that of a further run; None where no budget makes more repetitions."""
+    reason = trust.find_unfitness(results)[0]
+    next_step = "stop other work on this machine and measure again"
+    if not results.is_busy:
+        longer = f"longer with --budget {budget.name}, or " if budget else ""
+        next_step = f"measure {longer}on a machine whose processors nothing else uses"
+    places = {"seems to lead by score": leader, "seems the fastest": fastest}
+    if leader.arm == fastest.arm:
+        places = {"seems to lead by score and speed": leader}
+    known = [_name_leader(ranked, place, results.baseline) for place, ranked in places.items()]
+    so_far = f"; so far {join_names([each for each in known if each])}" if any(known) else ""
+    return MachineUnfitError(f"{reason}, so the measured speeds do not decide{so_far}", next_step)
+
+
+def _name_leader(ranked: RankedArm, place: str, baseline: str) -> str:
+    """Return in what an arm leads; empty where its speed is not known, and for the baseline."""
+    if ranked.arm == baseline or is_unknown(ranked.speedup):
+        return ""
+    speedup = write_speedup(ranked.speedup, unfit=True, in_words=True)
+    return f"{ranked.scored.title} {place} (speed-up {speedup})"
 
 
 def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:

@@ -1,4 +1,4 @@
-"""What the events say about speed: rounds, order, and the errors and times that end a run early."""
+"""What the events say about speed: visits by round, paired speed-ups, and the order of arms."""
 
 from __future__ import annotations
 
@@ -7,14 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from advisor.decide.intervals import trimmed_mean
-from advisor.domain.errors import NotWritableError, UserError, error_of
-from advisor.domain.plan import REFERENCE
-from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RunState
-from advisor.domain.text import write_duration
 from probes.events import Visited
-from probes.outcome import Failure
 from probes.shape import Shape
 
 #: Log speed-ups of an arm over the baseline by shape, process and round; the process of the race
@@ -98,57 +93,3 @@ def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Sha
     speedups = mean_log_speedups(state, shape)
     others = [arm for arm in speedups if arm != race.best]
     return [race.best, *sorted(others, key=lambda arm: (arm in race.eliminated, -speedups[arm]))]
-
-
-def find_failure(state: RunState) -> UserError | None:
-    """Return the error of a reference or a baseline that failed before the races, if one did."""
-    failure = state.last_process(REFERENCE).failure
-    if not state.has_reference and failure is not None and failure.status != "skipped":
-        return baseline_error(state, REFERENCE)
-    baseline = state.plan.baseline.id
-    return baseline_error(state, baseline) if baseline in state.failed_arms else None
-
-
-def can_go_on(state: RunState) -> bool:
-    """Return whether neither the reference nor the baseline of a run failed for its model.
-
-    A run whose disk was full goes on when there is space.
-    """
-    failure = find_failure(state)
-    return failure is None or isinstance(failure, NotWritableError)
-
-
-def baseline_error(state: RunState, arm: str) -> UserError:
-    name = f"the {arm}" if arm == REFERENCE else arm
-    return error_of(name, state.processes[arm][-1].failure)
-
-
-#: A budget that is named has at least this many times the seconds of the one that did not suffice.
-LEAST_MORE = 1.5
-
-
-def is_late(failure: Failure) -> bool:
-    return failure.skip_cause == "out-of-time"
-
-
-def more_time(state: RunState, question: Question) -> str:
-    """Return the next step for arms that a run did not reach: a budget that is expected to suffice.
-
-    It is the time of the run so far and the expected builds of these arms; one that is not known
-    counts as the median of those that are. Servers take as long as those that were measured.
-    """
-    arms, left = state.plan.distinct, []
-    for planned in arms:
-        processes = state.processes.get(planned.id, ())
-        failures = [each.failure for each in processes if each.failure]
-        if not any(each.ready for each in processes) and all(map(is_late, failures)):
-            left.append(planned.expected_build_seconds)
-    expected = [each.expected_build_seconds for each in arms]
-    known = [each for each in expected if each is not None] or [0.0]
-    builds = sum(statistics.median(known) if each is None else each for each in left)
-    seconds = (state.at + builds) / question.budget.race_share
-    if question.serves:
-        seconds = state.at * len(arms) / max(len(arms) - len(left), 1)
-    if math.isfinite(question.seconds):
-        seconds = max(seconds, LEAST_MORE * question.seconds)
-    return f"allow more with --budget {write_duration(seconds)}"

@@ -1,34 +1,30 @@
-"""What has no measurement: its reason, the score it could have had, and why none is advised."""
+"""What has no measurement: its reason, the score it could have had, and the time that it needs."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from packaging.specifiers import SpecifierSet
 
-from advisor.decide import sensitivity, trust
+from advisor.decide import sensitivity
 from advisor.decide.grades import declared_facts, rate
-from advisor.decide.rounds import is_late, more_time
 from advisor.decide.scoring import find_failures, value_of, weigh
-from advisor.domain.answer import Answer, Problem, RankedArm, Status, UnmeasuredArm
+from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.constraints import START, Constraint
-from advisor.domain.errors import (
-    ConstraintUndecidedError,
-    MachineUnfitError,
-    NothingViableError,
-    UserError,
-)
+from advisor.domain.errors import ConstraintUndecidedError, NothingViableError, UserError
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, ArmName
-from advisor.domain.question import Budget, Question
+from advisor.domain.question import Question
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
-from advisor.domain.text import describe_spread, format_share, is_unknown, join_names, write_speedup
+from advisor.domain.text import describe_spread, format_share, join_names, write_duration
 from advisor.domain.workflow import KnownFault, Workflow
 from probes.outcome import Failure, SkipCause
 
@@ -36,6 +32,8 @@ from probes.outcome import Failure, SkipCause
 NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
 #: Arms that may meet a constraint that no arm meets for certain.
 MOST_NAMED = 3
+#: A budget that is named has at least this many times the seconds of the one that did not suffice.
+LEAST_MORE = 1.5
 ANOTHER_NAME = "or the package that provides this module under another name"
 
 
@@ -109,6 +107,33 @@ def _planned(
     served = results.serving.arms if results.serving else ()
     own = next((each for each in served if each.arm == planned.id), None)
     return missing if own is None else _too_slow(missing, own)
+
+
+def is_late(failure: Failure) -> bool:
+    return failure.skip_cause == "out-of-time"
+
+
+def more_time(state: RunState, question: Question) -> str:
+    """Return the next step for arms that a run did not reach: a budget that is expected to suffice.
+
+    It is the time of the run so far and the expected builds of these arms; one that is not known
+    counts as the median of those that are. Servers take as long as those that were measured.
+    """
+    arms, left = state.plan.distinct, []
+    for planned in arms:
+        processes = state.processes.get(planned.id, ())
+        failures = [each.failure for each in processes if each.failure]
+        if not any(each.ready for each in processes) and all(map(is_late, failures)):
+            left.append(planned.expected_build_seconds)
+    expected = [each.expected_build_seconds for each in arms]
+    known = [each for each in expected if each is not None] or [0.0]
+    builds = sum(statistics.median(known) if each is None else each for each in left)
+    seconds = (state.at + builds) / question.budget.race_share
+    if question.serves:
+        seconds = state.at * len(arms) / max(len(arms) - len(left), 1)
+    if math.isfinite(question.seconds):
+        seconds = max(seconds, LEAST_MORE * question.seconds)
+    return f"allow more with --budget {write_duration(seconds)}"
 
 
 def status_of(failure: Failure) -> Status:
@@ -299,31 +324,6 @@ def _nearest(
         return f"{constraint.criterion} met by {met} of {len(scored)}"
     arm = min(known, key=lambda name: abs(known[name] - constraint.limit))
     return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"
-
-
-def machine_unfit(
-    results: Results, budget: Budget | None, leader: RankedArm, fastest: RankedArm
-) -> MachineUnfitError:
-    """`budget` is that of a further run; None where no budget makes more repetitions."""
-    reason = trust.find_unfitness(results)[0]
-    next_step = "stop other work on this machine and measure again"
-    if not results.is_busy:
-        longer = f"longer with --budget {budget.name}, or " if budget else ""
-        next_step = f"measure {longer}on a machine whose processors nothing else uses"
-    places = {"seems to lead by score": leader, "seems the fastest": fastest}
-    if leader.arm == fastest.arm:
-        places = {"seems to lead by score and speed": leader}
-    known = [_name_leader(ranked, place, results.baseline) for place, ranked in places.items()]
-    so_far = f"; so far {join_names([each for each in known if each])}" if any(known) else ""
-    return MachineUnfitError(f"{reason}, so the measured speeds do not decide{so_far}", next_step)
-
-
-def _name_leader(ranked: RankedArm, place: str, baseline: str) -> str:
-    """Return in what an arm leads; empty where its speed is not known, and for the baseline."""
-    if ranked.arm == baseline or is_unknown(ranked.speedup):
-        return ""
-    speedup = write_speedup(ranked.speedup, unfit=True, in_words=True)
-    return f"{ranked.scored.title} {place} (speed-up {speedup})"
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.errors import NotWritableError, UserError, error_of
 from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Start, Variant
 from advisor.domain.plan import REFERENCE, Plan
@@ -204,6 +205,28 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def has_reference(self) -> bool:
         """Whether the inputs and the reference outputs are stored."""
         return any(each.completed for each in self.processes.get(REFERENCE, ()))
+
+    @property
+    def early_error(self) -> UserError | None:
+        """The error of a reference or a baseline that failed before the races, if one did."""
+        failure = self.last_process(REFERENCE).failure
+        if not self.has_reference and failure is not None and failure.status != "skipped":
+            return self.worker_error(REFERENCE)
+        baseline = self.plan.baseline.id
+        return self.worker_error(baseline) if baseline in self.failed_arms else None
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether neither the reference nor the baseline failed for the model.
+
+        A run whose disk was full goes on when there is space.
+        """
+        return self.early_error is None or isinstance(self.early_error, NotWritableError)
+
+    def worker_error(self, arm: str) -> UserError:
+        """Return the error of a reference or a baseline whose last worker has ended."""
+        name = f"the {arm}" if arm == REFERENCE else arm
+        return error_of(name, self.processes[arm][-1].failure)
 
     def next_process_number(self, arm: str) -> int:
         return len(self.processes.get(arm, ()))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from advisor.decide.rounds import more_time
+from advisor.decide.unmeasured import more_time
 from advisor.domain.errors import OptionValueError
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from advisor.decide.rounds import baseline_error, more_time
+from advisor.decide.unmeasured import more_time
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
@@ -64,7 +64,7 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
         if reference_first:
             yield from session.finish_reference()
     if not progress.state.has_reference and not session.is_running(REFERENCE):
-        raise baseline_error(progress.state, REFERENCE)
+        raise progress.state.worker_error(REFERENCE)
     if at_once == 1:
         yield from _build_in_turn(progress, [each for each in unbuilt if each in early])
     else:
@@ -212,7 +212,7 @@ def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[Run
         if isinstance(step, Start):
             yield from session.build(planned.id, step.limit)
         if planned == baseline and not session.is_running(planned.id):
-            raise baseline_error(progress.state, planned.id)
+            raise progress.state.worker_error(planned.id)
 
 
 def _build_side_by_side(
@@ -244,12 +244,12 @@ def _build_side_by_side(
         yield from _start_quick_reference(progress)
         yield from _build_until_due(progress, builds, queue, pause)
     if not progress.state.has_reference and not session.is_running(REFERENCE):
-        raise baseline_error(progress.state, REFERENCE)
+        raise progress.state.worker_error(REFERENCE)
     if not session.is_running(baseline.id):
-        raise baseline_error(progress.state, baseline.id)
+        raise progress.state.worker_error(baseline.id)
     yield from session.warm_up(each.id for each in progress.state.plan.arms)
     if not progress.state.has_raced and not session.is_running(baseline.id):
-        raise baseline_error(progress.state, baseline.id)
+        raise progress.state.worker_error(baseline.id)
 
 
 def _build_until_due(

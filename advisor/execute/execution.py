@@ -13,7 +13,6 @@ import msgspec
 
 from advisor.ask.context import Context
 from advisor.decide.decision import evaluate
-from advisor.decide.rounds import can_go_on, find_failure
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.errors import (
     BuildsAreGoneError,
@@ -87,7 +86,7 @@ def drop_refused(run: Run, context: Context) -> bool:
     Return whether it was deleted.
     """
     state = run.state()
-    is_refused = isinstance(find_failure(state), (ModelRefusedError, ModelCallError))
+    is_refused = isinstance(state.early_error, (ModelRefusedError, ModelCallError))
     if not is_refused or state.has_raced or run.is_active():
         return False
     context.store.delete(run.directory.name)
@@ -101,7 +100,7 @@ def newest_resumable(store: Store) -> Run:
     """
     newest: Run | None = None
     for run, state in store.resumable_runs():
-        if can_go_on(state):
+        if state.can_go_on:
             return run
         newest = newest or run
     if newest is None:

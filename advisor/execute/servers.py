@@ -14,7 +14,6 @@ import msgspec
 
 from advisor.decide.goodput import GoodputSearch
 from advisor.decide.load_blocks import load_block
-from advisor.decide.rounds import baseline_error, more_time
 from advisor.decide.serving import (
     goodput_of_arm,
     has_failed_process,
@@ -22,6 +21,7 @@ from advisor.decide.serving import (
     may_lead,
     servers_for,
 )
+from advisor.decide.unmeasured import more_time
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import EnvironmentNotUsableError, NoStackError
 from advisor.domain.machine import Machine
@@ -94,7 +94,7 @@ def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[RunE
         yield from session.start([])
         yield from session.finish_reference()
     if not recorder.state.has_reference:
-        raise baseline_error(recorder.state, REFERENCE)
+        raise recorder.state.worker_error(REFERENCE)
 
 
 def is_complete(state: RunState, arm: str, repeat: int) -> bool:

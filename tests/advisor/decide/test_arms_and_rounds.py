@@ -7,24 +7,17 @@ import math
 import builders
 import pytest
 from builders import BASELINE, DUPLICATE, replace
-from built_measurements import RACES, WRONG, load, only_measurement, run_with, summarise
+from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded_runs import OPENED
 
-from advisor.decide.rounds import (
-    arms_by_speed,
-    baseline_error,
-    find_failure,
-    log_median_seconds,
-    more_time,
-    visits_by_round,
-)
+from advisor.decide.rounds import arms_by_speed, log_median_seconds, visits_by_round
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
 from probes.events import Built, Visited, Workload
-from probes.outcome import Failure, FailureStatus, Outcome, Phase
+from probes.outcome import Failure, Outcome, Phase
 from probes.shape import Shape
 
 
@@ -267,106 +260,3 @@ def test_arms_by_speed_needs_a_race_of_the_batch_size() -> None:
     state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4] * 4))})
     assert arms_by_speed({}, state, Shape(1)) == []
     assert arms_by_speed({Shape(1): builders.race_result(1)}, state, Shape(1)) == [BASELINE]
-
-
-#: Builds of 3 s for each batch size.
-BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
-LATE = builders.process(
-    ready=False,
-    outcome=Outcome(Failure("skipped", phase="build", reason="late", skip_cause="out-of-time")),
-)
-
-
-CRASHED = builders.process(
-    ready=False, outcome=Outcome(Failure("crashed", phase="build", reason="gone"))
-)
-#: A question without a limit of its own.
-FREE = builders.question(budget=replace(builders.question().budget, seconds={}, race_share=0.7))
-
-
-def half_reached(others: float | None = 30.0) -> RunState:
-    """Return the state, after 40 s, of a run that did not reach one of its arms."""
-    plan = builders.plan("compiled", "late", "crashed")
-    arms = tuple(
-        replace(each, expected_build_seconds=30.0 if each.id == "compiled" else others)
-        for each in plan.arms
-    )
-    return builders.run_state(
-        {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": CRASHED},
-        plan=replace(plan, arms=arms),
-        at=40.0,
-    )
-
-
-def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
-    state = half_reached()
-    assert more_time(state, FREE).endswith("--budget 100s")
-    assert more_time(replace(state, at=400.0), FREE).endswith("--budget 11min")
-    short = replace(FREE.budget, seconds={"forward": 100.0})
-    assert more_time(state, replace(FREE, budget=short)).endswith("3min")
-
-
-def test_an_arm_that_was_not_reached_is_expected_to_build_as_long_as_others() -> None:
-    assert more_time(half_reached(None), FREE).endswith("--budget 100s")
-
-
-def test_servers_that_were_not_reached_take_as_long_as_those_that_were_measured() -> None:
-    question, state = replace(FREE, task="serve", load=load()), half_reached()
-    assert more_time(state, question).endswith("--budget 60s")
-    assert more_time(replace(state, processes={}), question).endswith("--budget 3min")
-
-
-RAISES = Outcome(
-    Failure("model-failed", phase="correctness", reason="it raises an error", fix="mend it")
-)
-
-
-@pytest.mark.parametrize("arm", [REFERENCE, builders.BASELINE])
-def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
-    problem = builders.known(
-        find_failure(builders.run_state({arm: builders.process(ready=False, outcome=RAISES)}))
-    )
-    assert (problem.name, problem.what, problem.next_step) == (
-        "model-call",
-        "it raises an error",
-        "mend it",
-    )
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [Outcome(), Outcome(Failure("skipped", phase="build", reason="the user skipped it")), None],
-)
-def test_a_reference_that_was_stored_or_stopped_is_no_reason(outcome: Outcome | None) -> None:
-    process = builders.process(ready=False, outcome=outcome)
-    assert find_failure(builders.run_state({REFERENCE: process})) is None
-
-
-def failure(status: FailureStatus, phase: Phase, fix: str | None = None) -> Outcome:
-    missing = None if fix or status != "model-refused" else "timm"
-    return Outcome(Failure(status, phase, "r", fix, missing_module=missing))
-
-
-@pytest.mark.parametrize(
-    ("outcome", "name", "reason", "next_step"),
-    [
-        (failure("model-failed", "build", "mend it"), "model-call", "r", "mend it"),
-        (failure("model-refused", "open", "mend it"), "model-refused", "r", "mend it"),
-        (failure("model-refused", "open"), "model-refused", "r", "pip install timm"),
-        (failure("disk-full", "build", "mend it"), "not-writable", "r", "mend it"),
-        (failure("incorrect", "correctness"), "nothing-viable", "r", "seed"),
-        (failure("incorrect", "measure", "mend it"), "nothing-viable", "r", "mend it"),
-        (failure("timed-out", "build", "mend it"), "nothing-viable", "r", "mend it"),
-        (failure("timed-out", "build"), "nothing-viable", "r", "--budget"),
-        (Outcome(), "nothing-viable", "ended", "precision"),
-        (None, "nothing-viable", "ended", "precision"),
-    ],
-)
-def test_the_error_of_the_baseline_follows_from_its_outcome(
-    outcome: Outcome | None, name: str, reason: str, next_step: str
-) -> None:
-    process = builders.process(ready=False, outcome=outcome)
-    error = baseline_error(builders.run_state({builders.BASELINE: process}), builders.BASELINE)
-    assert error.name == name
-    assert reason in error.what
-    assert next_step in error.next_step

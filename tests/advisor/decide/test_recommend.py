@@ -30,9 +30,10 @@ from advisor.decide.recommend import (
     agrees_with,
     choose_guideline,
     further_budget,
+    machine_unfit,
     undecided_workflows,
 )
-from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.answer import RankedArm, UnmeasuredArm
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import (
@@ -446,3 +447,20 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
     named = {name for name in presets.budgets if f"--budget {name}" in line}
     assert named == {following} - {spent}
     assert further_budget(answer, run.header().catalogue).name == following
+
+
+def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
+    noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
+    budget = builders.question().budget
+    (measured,) = noisy.measurements
+    ends = Interval(value=2.0, low=1.4, high=4.0)
+    leader = RankedArm(builders.scored_arm("one"), replace(measured, speedup=ends))
+    further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
+    fast = replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
+    fastest = RankedArm(builders.scored_arm("two"), fast)
+    told = machine_unfit(noisy, None, leader, fastest).what
+    nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
+    unknown = RankedArm(builders.scored_arm("two"), nothing)
+    undecided = machine_unfit(noisy, None, unknown, unknown).what
+    texts = [further.what, further.next_step, last.next_step, told, undecided]
+    expect("machine-unfit", texts)

@@ -19,12 +19,12 @@ from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import (
     arms_to_retry,
     list_unmeasured,
-    machine_unfit,
+    more_time,
     nothing_viable,
     potential_of,
     status_of,
 )
-from advisor.domain.answer import Answer, RankedArm, Status, UnmeasuredArm
+from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
 from advisor.domain.constraints import Constraint
 from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError, NothingViableError
@@ -392,23 +392,6 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expe
     expect("nothing-viable", [problem.what, problem.next_step])
 
 
-def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
-    noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
-    budget = builders.question().budget
-    (measured,) = noisy.measurements
-    ends = Interval(value=2.0, low=1.4, high=4.0)
-    leader = RankedArm(builders.scored_arm("one"), replace(measured, speedup=ends))
-    further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
-    fast = replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
-    fastest = RankedArm(builders.scored_arm("two"), fast)
-    told = machine_unfit(noisy, None, leader, fastest).what
-    nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
-    unknown = RankedArm(builders.scored_arm("two"), nothing)
-    undecided = machine_unfit(noisy, None, unknown, unknown).what
-    texts = [further.what, further.next_step, last.next_step, told, undecided]
-    expect("machine-unfit", texts)
-
-
 def test_the_gain_over_the_sibling_limits_an_arm() -> None:
     left = unmeasured("compiled/slow", "excluded", "slow")
     found = builders.known(potential_of(left, answer(left), HEAD.catalogue))
@@ -423,3 +406,48 @@ def test_the_failed_arms_are_retried_by_their_names_in_the_option(made_run: Run)
     assert arms_to_retry(replace(made, unmeasured=(*made.unmeasured, *others))) == (
         "broken/default",
     )
+
+
+#: Builds of 3 s for each batch size.
+BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
+NOT_REACHED = builders.process(
+    ready=False,
+    outcome=Outcome(Failure("skipped", phase="build", reason="late", skip_cause="out-of-time")),
+)
+CRASHED = builders.process(
+    ready=False, outcome=Outcome(Failure("crashed", phase="build", reason="gone"))
+)
+#: A question without a limit of its own.
+FREE = builders.question(budget=replace(builders.question().budget, seconds={}, race_share=0.7))
+
+
+def half_reached(others: float | None = 30.0) -> RunState:
+    """Return the state, after 40 s, of a run that did not reach one of its arms."""
+    plan = builders.plan("compiled", "late", "crashed")
+    arms = tuple(
+        replace(each, expected_build_seconds=30.0 if each.id == "compiled" else others)
+        for each in plan.arms
+    )
+    return builders.run_state(
+        {builders.BASELINE: BUILT, "compiled": BUILT, "late": NOT_REACHED, "crashed": CRASHED},
+        plan=replace(plan, arms=arms),
+        at=40.0,
+    )
+
+
+def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
+    state = half_reached()
+    assert more_time(state, FREE).endswith("--budget 100s")
+    assert more_time(replace(state, at=400.0), FREE).endswith("--budget 11min")
+    short = replace(FREE.budget, seconds={"forward": 100.0})
+    assert more_time(state, replace(FREE, budget=short)).endswith("3min")
+
+
+def test_an_arm_that_was_not_reached_is_expected_to_build_as_long_as_others() -> None:
+    assert more_time(half_reached(None), FREE).endswith("--budget 100s")
+
+
+def test_servers_that_were_not_reached_take_as_long_as_those_that_were_measured() -> None:
+    question, state = replace(FREE, task="serve", load=built_measurements.load()), half_reached()
+    assert more_time(state, question).endswith("--budget 60s")
+    assert more_time(replace(state, processes={}), question).endswith("--budget 3min")

@@ -8,7 +8,7 @@ from builders import BASELINE, replace
 from built_measurements import WRONG
 
 from advisor.domain.plan import REFERENCE
-from probes.outcome import Failure, Outcome
+from probes.outcome import Failure, FailureStatus, Outcome, Phase
 
 HUNG = Outcome(Failure("timed-out", phase="measure", reason="it hung"))
 
@@ -81,3 +81,58 @@ def test_the_reference_is_stored_when_its_worker_has_ended_without_a_failure() -
     assert not builders.run_state({REFERENCE: builders.process(outcome=too_long)}).has_reference
     assert not builders.run_state({REFERENCE: builders.process(outcome=None)}).has_reference
     assert not builders.run_state({}).has_reference
+
+
+RAISES = Outcome(
+    Failure("model-failed", phase="correctness", reason="it raises an error", fix="mend it")
+)
+
+
+@pytest.mark.parametrize("arm", [REFERENCE, BASELINE])
+def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
+    state = builders.run_state({arm: builders.process(ready=False, outcome=RAISES)})
+    problem = builders.known(state.early_error)
+    assert (problem.name, problem.what, problem.next_step) == (
+        "model-call",
+        "it raises an error",
+        "mend it",
+    )
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome(), Outcome(Failure("skipped", phase="build", reason="the user skipped it")), None],
+)
+def test_a_reference_that_was_stored_or_stopped_is_no_reason(outcome: Outcome | None) -> None:
+    process = builders.process(ready=False, outcome=outcome)
+    assert builders.run_state({REFERENCE: process}).early_error is None
+
+
+def failure(status: FailureStatus, phase: Phase, fix: str | None = None) -> Outcome:
+    missing = None if fix or status != "model-refused" else "timm"
+    return Outcome(Failure(status, phase, "r", fix, missing_module=missing))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "name", "reason", "next_step"),
+    [
+        (failure("model-failed", "build", "mend it"), "model-call", "r", "mend it"),
+        (failure("model-refused", "open", "mend it"), "model-refused", "r", "mend it"),
+        (failure("model-refused", "open"), "model-refused", "r", "pip install timm"),
+        (failure("disk-full", "build", "mend it"), "not-writable", "r", "mend it"),
+        (failure("incorrect", "correctness"), "nothing-viable", "r", "seed"),
+        (failure("incorrect", "measure", "mend it"), "nothing-viable", "r", "mend it"),
+        (failure("timed-out", "build", "mend it"), "nothing-viable", "r", "mend it"),
+        (failure("timed-out", "build"), "nothing-viable", "r", "--budget"),
+        (Outcome(), "nothing-viable", "ended", "precision"),
+        (None, "nothing-viable", "ended", "precision"),
+    ],
+)
+def test_the_error_of_the_baseline_follows_from_its_outcome(
+    outcome: Outcome | None, name: str, reason: str, next_step: str
+) -> None:
+    process = builders.process(ready=False, outcome=outcome)
+    error = builders.run_state({BASELINE: process}).worker_error(BASELINE)
+    assert error.name == name
+    assert reason in error.what
+    assert next_step in error.next_step
