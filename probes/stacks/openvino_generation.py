@@ -48,18 +48,22 @@ class OpenVinoGeneration(TextProgram):
     """Runs one compiled model for the prompts, and another for each decode step."""
 
     def __init__(
-        self, prompt: Any, step: Any, empty: list[Any], request: Request, weight_bytes: int | None
+        self,
+        prompt: Any,
+        step: Any,
+        empty: list[torch.Tensor],
+        request: Request,
+        weight_bytes: int | None,
     ) -> None:
         super().__init__(request)
         self.compiled = step
         #: Bytes of the decode step's weights if they are compressed.
         self.weight_bytes = weight_bytes
         self._empty_cache = empty
-        self._prompt = prompt.create_infer_request()
-        self._step = step.create_infer_request()
+        self._prompt = prompt
 
-    def feed(self, inputs: list[Any]) -> Any:
-        return inputs[0]
+    def feed(self, inputs: list[Any]) -> torch.Tensor:
+        return torch.from_numpy(inputs[0])
 
     def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:
         kept: list[Any] = []
@@ -77,23 +81,18 @@ class OpenVinoGeneration(TextProgram):
     def generate(self, device_inputs: Any, new_tokens: int) -> Any:
         return self._run(device_inputs, new_tokens, lambda _, logits: logits.argmax(-1))
 
-    def _run(self, device_inputs: Any, new_tokens: int, choose: Callable[[int, Any], Any]) -> Any:
-        chosen: Any = np.empty((len(device_inputs), new_tokens), dtype=np.int64)
-        results = self._prompt.infer(
-            [device_inputs, *self._empty_cache], share_inputs=True, share_outputs=True
-        )
+    def _run(
+        self, prompts: torch.Tensor, new_tokens: int, choose: Callable[[int, Any], Any]
+    ) -> Any:
+        """Do what the lines of `integration` do, with the choice of each token as a function."""
+        results = self._prompt([prompts.numpy(), *(tensor.numpy() for tensor in self._empty_cache)])
+        chosen: list[Any] = []
         for position in range(new_tokens):
             logits, *past = results.values()
-            chosen[:, position] = choose(position, logits)
+            chosen.append(choose(position, logits))
             if position + 1 < new_tokens:
-                # The next call reads the step's outputs and overwrites them, so they are copied.
-                cache = [tensor if position == 0 else tensor.copy() for tensor in past]
-                results = self._step.infer(
-                    [chosen[:, position : position + 1], *cache],
-                    share_inputs=True,
-                    share_outputs=True,
-                )
-        return chosen
+                results = self.compiled([chosen[-1][:, None], *past])
+        return np.stack(chosen, axis=1)
 
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGeneration:
@@ -120,8 +119,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
         )
         weight_bytes = openvino_model.count_weight_bytes(step)
     compiled = [core.compile_model(model, "CPU", configuration) for model in (prompt, step)]
-    arrays = [tensor.numpy() for tensor in empty]
-    return OpenVinoGeneration(compiled[0], compiled[1], arrays, request, weight_bytes)
+    return OpenVinoGeneration(compiled[0], compiled[1], empty, request, weight_bytes)
 
 
 def integration(request: Request, hint: str) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from forks import RunScript
+from lazy import torch
+from stub_stacks import load_with_stubs
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -232,6 +236,14 @@ def test_jax_gets_the_weights_once_from_the_host_at_full_precision(run_script: R
     assert results["weights"] == [1, 1], "shared by all batch sizes"
     assert results["moved"] == ["cpu", "cpu"], "for each build"
     assert results["precision"] == [None, "highest"], "float32 products would be rounded to TF32"
+
+
+def test_each_call_of_pytorch_xla_moves_its_inputs_as_the_printed_one_does() -> None:
+    stubs = ("torch_xla", "torch_xla.core", "torch_xla.debug")
+    workflow: Any = load_with_stubs("workflows/torch_compile_openxla.py", stubs)
+    workflow.torch_xla.device.return_value = "meta"
+    program = workflow.XlaProgram(None, lambda tensor: tensor.device.type)
+    assert program((torch.ones(2),)) == "meta"
 
 
 def test_tensors_of_every_type_are_fed_from_the_host_and_bound(run_script: RunScript) -> None:
