@@ -239,11 +239,12 @@ def test_jax_gets_the_weights_once_from_the_host_at_full_precision(run_script: R
 
 
 def test_each_call_of_pytorch_xla_moves_its_inputs_as_the_printed_one_does() -> None:
+    inputs = (torch.ones(2),)  # torch is imported here: it cannot be imported twice
     stubs = ("torch_xla", "torch_xla.core", "torch_xla.debug")
     workflow: Any = load_with_stubs("workflows/torch_compile_openxla.py", stubs)
     workflow.torch_xla.device.return_value = "meta"
     program = workflow.XlaProgram(None, lambda tensor: tensor.device.type)
-    assert program((torch.ones(2),)) == "meta"
+    assert program(inputs) == "meta"
 
 
 def test_tensors_of_every_type_are_fed_from_the_host_and_bound(run_script: RunScript) -> None:
