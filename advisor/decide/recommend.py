@@ -203,21 +203,18 @@ def advise_by_shape(
         own = speedups.get((advised.arm, shape))
         if not eligible or own is None:
             continue
-        ratios = {arm: speedups[arm, shape].over(own) for arm in eligible if arm != advised.arm}
-        faster = {
-            arm: ratio
-            for arm, ratio in ratios.items()
-            if ratio.value >= faster_at_shape and (ratio.low or 0.0) > 1
-        }
-        fastest = max(faster, key=lambda arm: faster[arm].value, default=None)
+        ratios = {arm: speedups[arm, shape].over(own) for arm in eligible}
+        faster = [arm for arm, each in ratios.items() if (each.low or 0.0) > 1]
+        fastest = max(faster, key=lambda arm: ratios[arm].value, default=eligible[0])
+        is_named = fastest in faster and ratios[fastest].value >= faster_at_shape
         found.append(
             ShapeAdvice(
                 shape=shape,
                 arm=eligible[0],
                 speedup=speedups[eligible[0], shape].value,
                 advised_speedup=own.value,
-                fastest=fastest,
-                fastest_ratio=faster[fastest] if fastest else None,
+                fastest=fastest if is_named else None,
+                fastest_ratio=ratios[fastest] if is_named else None,
             )
         )
     return tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from advisor.ask.catalogue_files import read_shipped
 from advisor.domain import text
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
@@ -18,7 +19,7 @@ from advisor.report.formatting import name_some
 from advisor.report.headline import certainty_line, first_line, write_headline
 from advisor.report.other_arms import wrapper_lines
 from advisor.report.setup_facts import describe_shapes
-from advisor.report.shortcomings import find_worst
+from advisor.report.shortcomings import find_worst, memory_source
 from probes.facts import TRAINING_MODE
 from probes.shape import Shape
 
@@ -233,7 +234,7 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
         change,
         *([fixed] if _refuses_shapes(ranked) else _new_shapes(ranked)),
         build,
-        *_memory(measured, answer.baseline, has_details=has_details),
+        *_memory(answer, measured, has_details=has_details),
     ]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm:
@@ -332,13 +333,15 @@ def _change(answer: Answer, ranked: RankedArm) -> str:
     return text.join_names(steps)
 
 
-def _memory(measured: Measurement, baseline: Measurement | None, *, has_details: bool) -> list[str]:
-    peak = measured.memory_bytes.peak
+def _memory(answer: Answer, measured: Measurement, *, has_details: bool) -> list[str]:
+    peak, baseline = measured.memory_bytes.peak, answer.baseline
     if peak is None:
-        return [f"memory {measured.memory_bytes.source if has_details else 'not known'}"]
+        return [f"memory {memory_source(answer, measured) if has_details else 'not known'}"]
     against = ""
     if baseline is not None and baseline.arm != measured.arm:
         name = "eager" if baseline.workflow == EAGER else baseline.workflow
         if baseline.memory_bytes.peak is not None:
             against = f" ({name} {text.format_mebibytes(baseline.memory_bytes.peak)})"
-    return [f"{text.format_mebibytes(peak)} MiB{against}"]
+    is_engine = answer.question.gpu and measured.workflow in read_shipped().engine_memory
+    cache = " with preallocated KV cache" if is_engine and has_details else ""
+    return [f"{text.format_mebibytes(peak)} MiB{cache}{against}"]

@@ -133,7 +133,7 @@ def describe_quantised(decided: AdvisedAnswer) -> list[str]:
     worst = worst_check(measured.correctness)
     error = f" ({_cost(worst)})" if worst and worst.accuracy_class == "close" else ""
     native = _alternative(decided, decided.advice.best_native)
-    instead = f" Best without: {native}." if native else ""
+    instead = f" Best with unquantised weights: {native}." if native else ""
     random = (
         " These weights are random: measure the loss with trained ones."
         if has_random_weights(decided.answer.question.model)

@@ -105,7 +105,7 @@ def describe_small_gain(decided: AdvisedAnswer) -> str:
     if not decided.decision.gains_little:
         return ""
     if not rivals.is_baseline_as_good(decided):
-        return "it may gain nothing"
+        return f"it may be no faster than {decided.answer.baseline_title}"
     figures = _how_good(decided, decided.arms[decided.answer.results.baseline], decided.advised.arm)
     return f"keep {decided.answer.baseline_title}, which is about as good ({figures})"
 
@@ -235,11 +235,9 @@ def _describe_fastest(decided: AdvisedAnswer) -> list[str]:
     named = faster.scored.arm if faster else None
     lines = []
     for each in () if decided.answer.results.is_unfit else decided.advice.advice_by_shape:
-        if each.fastest is None or each.fastest_ratio is None:
-            continue
-        if each.fastest != named and each not in led:
+        if each.fastest and each.fastest_ratio and each.fastest != named and each not in led:
             at = describe_shapes(decided.answer, [each.shape])
             ratio = write_speedup(each.fastest_ratio, unfit=False, interval=True, in_words=True)
-            title = decided.answer.titles[each.fastest]
+            title = decided.arms[each.fastest].title
             lines.append(f"Faster at {at}: {title}, {ratio} as fast as the advised arm.")
     return lines

@@ -70,7 +70,9 @@ def render(answer: Answer, script: str | None = None) -> str:
         has_streamed_calls=answer.question.device == "cuda" and units == {"samples/s"},
         pictures=drawn,
         limits=describe_limits(answer),
-        memory_sources=sorted({each.memory_bytes.source for each in answer.results.measurements}),
+        memory_sources=sorted(
+            {shortcomings.memory_source(answer, each) for each in answer.results.measurements}
+        ),
         setup_facts=setup_facts(answer),
         unfit=answer.results.is_unfit,
         script=script,

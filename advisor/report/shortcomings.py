@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.decide.arm_figures import PENDING_SOURCE
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
+from advisor.domain.measurement import Measurement
 from advisor.domain.plan import ArmName
 from advisor.domain.text import format_milliseconds, format_seconds, format_share, shorten_text
 from advisor.report.formatting import Section
@@ -116,3 +118,13 @@ def find_worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
     sizes = [result for result in results if not result.shape.tokens]
     lengths = [result for result in results if result.shape.tokens]
     return [max(each, key=badness) for each in (sizes, lengths) if each]
+
+
+#: Why the memory is not known of an arm whose worker was to be read at its end.
+NOT_READ = "not known: its worker ended with the run or while others built, so it was not read"
+
+
+def memory_source(answer: Answer, measured: Measurement) -> str:
+    """Return where the figure comes from, or why there is none; it may yet come during a run."""
+    source = measured.memory_bytes.source
+    return NOT_READ if source == PENDING_SOURCE and not answer.in_progress else source

@@ -17,6 +17,7 @@ from forks import run_command
 from kept.runs import read_run
 from recorded_runs import make_run
 
+from advisor.decide.arm_figures import PENDING_SOURCE
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import MemoryBytes
@@ -29,6 +30,7 @@ from advisor.recipes.server import REQUEST
 from advisor.report import arm_recipe, generation, recipe_text
 from advisor.report.answer_files import decide
 from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line, is_fixed
+from advisor.report.shortcomings import NOT_READ
 from advisor.store.store import Store
 from probes.events import Imported, NewShapeHandling, NewShapeResult, Serving
 from probes.facts import InputSpec
@@ -53,6 +55,7 @@ def test_eager_pytorch_costs_nothing(answer: Answer) -> None:
     [
         ("h100-demo-bert-bfloat16", "; new lengths recompile (9.3 s); build"),
         ("h100-vit-base-float32", "; new batch sizes run eager code; build"),
+        ("h200-generate-llama2-7b-float16", " MiB with preallocated KV cache (eager 21,640)"),
     ],
 )
 def test_a_shape_that_was_not_built_is_a_part_of_the_cost(run: str, cost: str) -> None:
@@ -68,6 +71,14 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     entry = entry._replace(measured=builders.replace(entry.measured, memory_bytes=unknown))
     assert "; memory not known: no counter, as in some containers" in cost_line(answer, entry)
     assert cost_line(answer, entry, has_details=False).endswith("; memory not known")
+    late = entry._replace(
+        measured=builders.replace(
+            entry.measured, memory_bytes=MemoryBytes(peak=None, source=PENDING_SOURCE)
+        )
+    )
+    for goes_on, why in ((True, PENDING_SOURCE), (False, NOT_READ)):
+        made = builders.replace(answer, in_progress=goes_on)
+        assert f"; memory {why}" in cost_line(made, late)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
     ("speedup", "spread", "share", "told"),
     [
         (1.04, 0.04, 40, ", or keep .*, which is about as good .*"),
-        (1.06, 0.06, 90, "; it may gain nothing"),
+        (1.06, 0.06, 90, "; it may be no faster than Pytorch-Eager"),
         (1.12, 0.04, 90, ""),
         (1.0, 0.002, 90, ""),
     ],
