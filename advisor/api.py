@@ -31,7 +31,7 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.execute.drafts import create, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.report.notebook import Report, format_priorities, reports_errors, show_progress
 from advisor.store.store import default_home
 
@@ -78,7 +78,7 @@ def recommend(
     except UserError:
         drop_refused(run, context)
         raise
-    return Report(decide(run), run.header().catalogue)
+    return Report(answer_of_run(run), run.header().catalogue)
 
 
 @reports_errors

@@ -10,7 +10,7 @@ import builders
 import built_measurements
 from builders import replace
 
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.decide.recommend import recommend
 from advisor.decide.summary import collect_results
 from advisor.decide.unmeasured import list_unmeasured
@@ -36,7 +36,7 @@ def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> 
     """Return the answer that these results give with the catalogue of the header."""
     head = head or builders.header()
     bare = replace(_without_advice(measured, head), **changes)
-    return decide_again(bare, head.catalogue)
+    return answer_from_results(bare, head.catalogue)
 
 
 def recommend_for(

@@ -20,7 +20,7 @@ from typing import Any
 import builders
 import sessions
 
-from advisor.decide.decision import evaluate
+from advisor.decide.decision import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -227,7 +227,9 @@ def simulate_run(
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
     recorder = new_recorder(arms)
-    progress = progress_of(session, recorder, question, functools.partial(evaluate, header))
+    progress = progress_of(
+        session, recorder, question, functools.partial(answer_from_state, header)
+    )
     started = [(each, 0) for each in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
     races = racing.race_shapes(progress, functools.partial(has_answer, header))

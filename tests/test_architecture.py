@@ -27,7 +27,7 @@ from advisor.domain.errors import CatalogueError
 from advisor.domain.plan import probe_file
 from advisor.domain.workflow import Workflow
 from advisor.probing import env_registry
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROBES = catalogue_files.probes_directory()
@@ -378,7 +378,7 @@ def test_an_added_workflow_is_measured_and_shown(
 ) -> None:
     context = extend_catalogue()
     run = sessions.execute_run(context, sessions.short_options("throw-away"))
-    assert set(decide(run).measurements) == {"pytorch-eager", "throw-away"}
+    assert set(answer_of_run(run).measurements) == {"pytorch-eager", "throw-away"}
     loaded, shown = run_and_list_packages(
         ["show", "--json"], tmp_path, home=run.directory.parents[1]
     )

@@ -166,11 +166,11 @@ def upgrade(
     from advisor.decide.comparison import compare_answers
     from advisor.execute import drafts
     from advisor.report import comparison_text
-    from advisor.report.answer_files import decide
+    from advisor.report.answer_files import answer_of_run
 
     context = make_context()
     stored = context.store.find(run)
-    before = decide(stored)
+    before = answer_of_run(stored)
     arms = tuple(
         str(each.name)
         for each in stored.state().plan.arms
@@ -181,7 +181,7 @@ def upgrade(
     print_status(f"run {again.directory.name}, with {draft.question.python}")
     with resumable_with(f"p3-advisor resume {again.directory.name}"):
         follow(again, "text")
-    after, noise = decide(again), again.header().catalogue.presets.noise
+    after, noise = answer_of_run(again), again.header().catalogue.presets.noise
     comparison = compare_answers(before, after, LARGEST_CHANGE, noise)
     render = functools.partial(
         comparison_text.render, before=before, after=after, width=table_width()

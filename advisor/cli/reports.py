@@ -66,9 +66,9 @@ def report(
         answer, run, elsewhere = answer_files.open_answer(names[0], context), None, []
     else:
         run, *elsewhere = [context.store.find(name) for name in names]
-        answer = answer_files.decide(run, platforms=elsewhere)
+        answer = answer_files.answer_of_run(run, platforms=elsewhere)
     recipe = recipe_text.render_recommended(answer, run) if "html" in selected else None
-    others = [answer_files.decide(other) for other in elsewhere] if "csv" in selected else []
+    others = [answer_files.answer_of_run(other) for other in elsewhere] if "csv" in selected else []
     for name in selected:
         content = answer_files.write(name, answer, others, recipe)
         suffix = answer_files.REPORT_FORMATS[name].suffix
@@ -175,7 +175,9 @@ def recipe(
             "leave out --style, or import the run with p3-advisor import-run",
         )
     stored = None if is_file else context.store.find(run)
-    answer = answer_files.decide(stored) if stored else answer_files.open_answer(run, context)
+    answer = (
+        answer_files.answer_of_run(stored) if stored else answer_files.open_answer(run, context)
+    )
     ranked, found = arm_recipe.choose_recipe(answer, stored, arm, batch_size)
     text = styles[style](answer, ranked, found)
     if output != STANDARD_OUTPUT and pathlib.Path(output).is_file():
@@ -218,12 +220,12 @@ def verify(
     """
     from advisor.ask.option_values import parse_share
     from advisor.execute import verification
-    from advisor.report.answer_files import decide
+    from advisor.report.answer_files import answer_of_run
     from advisor.report.snippet_pairs import compose_pair, refuse_baseline, render_verification
 
     context = make_context()
     stored = context.store.find(run)
-    answer = decide(stored)
+    answer = answer_of_run(stored)
     refuse_baseline(answer, arm)
     found = verification.verify(
         stored,
@@ -254,12 +256,12 @@ def improve(
     The results are stored in the run, without a rank.
     """
     from advisor.execute import improvement
-    from advisor.report.answer_files import decide
+    from advisor.report.answer_files import answer_of_run
     from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 
     context = make_context()
     stored = context.store.find(run)
-    answer = decide(stored)
+    answer = answer_of_run(stored)
     compose = functools.partial(compose_pair, answer, stored)
     found = improvement.improve(
         answer, stored, compose, seconds=seconds, context=context, tell=print_status

@@ -25,7 +25,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     """
     from advisor.execute.execution import drop_refused
     from advisor.execute.improvement import name_untried
-    from advisor.report.answer_files import decide
+    from advisor.report.answer_files import answer_of_run
     from advisor.report.answer_lines import stop_notice
     from advisor.report.headline import write_headline
 
@@ -39,7 +39,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
         if drop_refused(run, make_context()):
             print_status("the run is not kept: it would be refused again")
         raise
-    answer = decide(run)
+    answer = answer_of_run(run)
     if interruption is not None and answer.recommendation is None:
         if answer.results.measurements or output_format != "text":
             show_answer(answer, output_format)

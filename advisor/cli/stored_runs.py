@@ -50,7 +50,7 @@ def show(
 
     context = make_context()
     if times and not answer_files.is_file(run):
-        answer = answer_files.decide(context.store.find(run), with_times=True)
+        answer = answer_files.answer_of_run(context.store.find(run), with_times=True)
     else:
         answer = answer_files.open_answer(run, context)
     if change := answer_files.describe_change(run, answer):
@@ -187,7 +187,7 @@ def import_run(
     files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
 ) -> None:
     """Import runs from other machines. Nothing in them is executed."""
-    from advisor.decide.decision import evaluate_stored
+    from advisor.decide.decision import answer_from_stored
     from advisor.domain.event_folding import fold
     from advisor.report import answer_files
     from advisor.store import export_file
@@ -202,7 +202,9 @@ def import_run(
                 "explain, report and compare take the file too",
             )
         header, events = export_file.read_export(pathlib.Path(file))
-        evaluate_stored(header, fold(events), file, "ask the sender for another export of the run")
+        answer_from_stored(
+            header, fold(events), file, "ask the sender for another export of the run"
+        )
         run = export_file.import_run(store, header, events)
         print_text(f"{run.directory.name}  {header.question.model.name}")
 

@@ -209,7 +209,7 @@ class Contest:
         )
 
 
-def assess(
+def judge_certainty(
     contest: Contest, *, fit: bool = True, outstanding: Mapping[str, float] | None = None
 ) -> Decision:
     """Say how certain it is that the advised arm is the best one.

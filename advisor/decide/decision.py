@@ -35,7 +35,7 @@ def with_preferences(
     )
 
 
-def evaluate(
+def answer_from_state(
     header: Header,
     state: RunState,
     *,
@@ -85,7 +85,7 @@ def evaluate(
     return msgspec.structs.replace(answer, problem=problem, question=header.question)
 
 
-def evaluate_stored(
+def answer_from_stored(
     header: Header,
     state: RunState,
     place: str,
@@ -95,7 +95,7 @@ def evaluate_stored(
     """Evaluate what is stored in a place; raise `RunFileError` if its events cannot be true."""
     what = f"the events in {place} contradict each other"
     with reported_as(RunFileError, what, next_step, (ArithmeticError, LookupError, ValueError)):
-        return evaluate(header, state, evidence=evidence)
+        return answer_from_state(header, state, evidence=evidence)
 
 
 def _results_of_run(header: Header, state: RunState) -> Results:
@@ -125,7 +125,7 @@ def load_platform(header: Header, state: RunState) -> Platform:
     return performance_portability.platform_of(header, state, _results_of_arms(header, state))
 
 
-def decide_again(
+def answer_from_results(
     answer: Answer,
     catalogue: Catalogue,
     *,

@@ -57,7 +57,7 @@ def recommend(
         raise nothing_viable(answer, outstanding or ())
     contest = certainty.Contest(results, scored, rivals, question, catalogue.rubric)
     winner = contest.advised
-    decision = certainty.assess(contest, fit=not is_unfit, outstanding=outstanding)
+    decision = certainty.judge_certainty(contest, fit=not is_unfit, outstanding=outstanding)
     next_budget = choose_next_budget(
         catalogue.presets.budgets.values(),
         question.budget,

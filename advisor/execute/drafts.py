@@ -14,7 +14,7 @@ from advisor.ask.devices import CPU, VISIBLE_DEVICES, matches_name
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.run_options import RunOptions, command_of
-from advisor.decide.decision import evaluate_stored, load_platform
+from advisor.decide.decision import answer_from_stored, load_platform
 from advisor.decide.performance_portability import is_same_work
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
@@ -197,7 +197,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
     with_rubric = msgspec.structs.replace(header.catalogue, rubric=catalogue.rubric)
     header = msgspec.structs.replace(header, question=stored_question, catalogue=with_rubric)
     origin = describe_origin(header, context.now())
-    answer = evaluate_stored(header, state, f"run {header.run_id}", evidence="imported")
+    answer = answer_from_stored(header, state, f"run {header.run_id}", evidence="imported")
     advice = answer.recommendation
     if advice is not None:
         another_machine = (

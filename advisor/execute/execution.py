@@ -12,7 +12,7 @@ from collections.abc import Collection, Generator, Iterator
 import msgspec
 
 from advisor.ask.context import Context
-from advisor.decide.decision import evaluate
+from advisor.decide.decision import answer_from_state
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.errors import (
     BuildsAreGoneError,
@@ -63,7 +63,7 @@ def execute(
         header = msgspec.structs.replace(header, question=question)
     with run.writer() as writer:
         recorder = Recorder(run.state(), context.clock, writer.append)
-        if not recorder.state.finished or keeps_builds(evaluate(header, recorder.state)):
+        if not recorder.state.finished or keeps_builds(answer_from_state(header, recorder.state)):
             if recorder.state.finished and not run.scratch.is_dir():
                 raise BuildsAreGoneError(
                     f"the builds of run {header.run_id} were removed",
@@ -74,7 +74,7 @@ def execute(
                 yield from recorder.record_each(steps)
         if not recorder.state.finished:
             return
-        if keeps_builds(evaluate(header, recorder.state)):
+        if keeps_builds(answer_from_state(header, recorder.state)):
             run.clear_scratch_of_others()
         else:
             run.clear_scratch()
@@ -150,7 +150,7 @@ def _execute_steps(
             races_end=start + seconds * question.budget.race_share,
             end=start + seconds,
             builds_at_once=building.builds_at_once(header),
-            answer_of=functools.partial(evaluate, header, while_running=True),
+            answer_of=functools.partial(answer_from_state, header, while_running=True),
             to_skip=to_skip,
         )
         if not is_further:
@@ -202,7 +202,7 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
         has_progress = (
             has_raced or builds.running or waiting != remaining.waiting_arms(before, question)
         )
-        answer = evaluate(header, progress.state)
+        answer = answer_from_state(header, progress.state)
         if has_raced and answer.recommendation is not None:
             yield answer_so_far(answer, progress.state)
         if (
@@ -238,5 +238,5 @@ def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
 
 
 def has_answer(header: Header, state: RunState) -> bool:
-    advice = evaluate(header, state).recommendation
+    advice = answer_from_state(header, state).recommendation
     return advice is not None and advice.decision.word != "OPEN"

@@ -15,7 +15,12 @@ import msgspec
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
-from advisor.decide.decision import decide_again, evaluate_stored, load_platform, with_preferences
+from advisor.decide.decision import (
+    answer_from_results,
+    answer_from_stored,
+    load_platform,
+    with_preferences,
+)
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, Problem, encode
@@ -116,7 +121,7 @@ def is_file(name: str) -> bool:
     return name.endswith(REPORT_FORMATS["json"].suffix) and os.path.isfile(name)  # noqa: PTH113 - too long a name is none
 
 
-def decide(
+def answer_of_run(
     run: Run,
     *,
     priorities: Priorities | None = None,
@@ -141,7 +146,7 @@ def decide(
     if rubric is not None:
         catalogue = msgspec.structs.replace(catalogue, rubric=catalogue_files.read(rubric, Rubric))
     header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
-    answer = evaluate_stored(header, state, f"{run.directory}")
+    answer = answer_from_stored(header, state, f"{run.directory}")
     return msgspec.structs.replace(
         answer,
         in_progress=is_active and not state.finished,
@@ -195,9 +200,9 @@ def open_answer(
     """Decide with the present rubric; raise `ExportFileError` for a file that is no answer."""
     if not is_file(name):
         run = context.store.find(name)
-        return decide(run, priorities=priorities, constraints=constraints, rubric=rubric)
+        return answer_of_run(run, priorities=priorities, constraints=constraints, rubric=rubric)
     answer = read_answer(name)
-    again = decide_again(
+    again = answer_from_results(
         answer, context.catalogue(rubric), priorities=priorities, constraints=constraints
     )
     # The run need not be stored here, so its id may open nothing.
@@ -247,7 +252,7 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     run = Run(store.run_directory(entry.run_id))
     events_bytes = size_of_events(str(run.directory))
     try:
-        summary = AnswerSummary.of(decide(run))
+        summary = AnswerSummary.of(answer_of_run(run))
     except UserError as problem:
         return AnswerSummary(problem=Problem.of(problem))
     store.save_answer(entry, summary, events_bytes)

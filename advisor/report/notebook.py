@@ -17,7 +17,7 @@ from typing_extensions import ParamSpec
 
 from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.decide.comparison import Comparison, compare_answers
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MissingExtraError, OptionValueError, UserError, choose_among
@@ -135,7 +135,7 @@ class Report:
     ) -> Report:
         """Return the report with other weights or constraints; nothing is measured again."""
         text = require if isinstance(require, str) or require is None else ",".join(require)
-        again = decide_again(
+        again = answer_from_results(
             self.answer,
             self.catalogue,
             priorities=parse_priorities(format_priorities(priorities)) if priorities else None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import msgspec
 
 from advisor.ask.context import Context
-from advisor.decide.decision import evaluate
+from advisor.decide.decision import answer_from_state
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry, needs_more_time
 from advisor.domain.answer import Answer
@@ -64,7 +64,7 @@ def resume(app: AdvisorApp, run: Run) -> None:
         if state.finished:
             # A run without an answer has leaders once it is resumed.
             resumed = msgspec.structs.replace(state, times_remeasured=state.times_remeasured + 1)
-            leaders = leaders_of(evaluate(header, resumed), plan)
+            leaders = leaders_of(answer_from_state(header, resumed), plan)
             plan = msgspec.structs.replace(plan, arms=leaders)
         return DraftRun(header.catalogue, header.machine, header.question, plan)
 

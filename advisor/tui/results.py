@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import NoRecipeError
@@ -166,7 +166,7 @@ attached come from a stored run, which the first lines name and o opens."""
     def on_weights_changed(self, event: Weights.Changed) -> None:
         with self.app.showing_errors():
             known, asked = self.original.catalogue, event.priorities
-            again = decide_again(self.original.answer, known, priorities=asked)
+            again = answer_from_results(self.original.answer, known, priorities=asked)
             self.shown = dataclasses.replace(self.original, answer=again)
         self.draw()
 

@@ -6,11 +6,11 @@ import asyncio
 import shlex
 from typing import TYPE_CHECKING
 
-from advisor.decide.decision import evaluate
+from advisor.decide.decision import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.errors import UserError
 from advisor.execute import execution
-from advisor.report.answer_files import decide, is_file, open_answer
+from advisor.report.answer_files import answer_of_run, is_file, open_answer
 from advisor.report.headline import first_line
 from advisor.store.runs import Run
 from advisor.tui import actions, panels
@@ -90,7 +90,7 @@ class RunController:
         elif not run.is_active():
             catalogue = run.header().catalogue
             self._app.background.start(
-                "results", lambda: ShownAnswer(decide(run), catalogue, run), self.show_answer
+                "results", lambda: ShownAnswer(answer_of_run(run), catalogue, run), self.show_answer
             )
         elif self.owned_runner is None or not self.refuse_if_busy():
             self.show(RunSession(run))
@@ -154,7 +154,7 @@ class RunController:
         session = self.session
 
         def end_run() -> tuple[Answer, bool]:
-            answer = evaluate(session.header, session.state)
+            answer = answer_from_state(session.header, session.state)
             return answer, execution.drop_refused(session.run, self._app.context)
 
         def show(decided: tuple[Answer, bool]) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from advisor.decide.decision import evaluate
+from advisor.decide.decision import answer_from_state
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.event_folding import fold
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
@@ -135,7 +135,7 @@ class RunSession:
         if not self.state.last_groups or self.state.seq == self._ranked_seq or is_recent:
             return None
         self._ranked_seq, self._ranked_at = self.state.seq, now
-        return functools.partial(evaluate, self.header, self.state)
+        return functools.partial(answer_from_state, self.header, self.state)
 
     def set_provisional(self, answer: Answer) -> None:
         self.provisional = answer

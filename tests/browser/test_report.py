@@ -16,7 +16,7 @@ from kept.runs import decide_run
 
 from advisor.ask.option_values import choose_priorities
 from advisor.ask.run_options import RunOptions
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import PILLARS, Constraint
@@ -144,7 +144,7 @@ def decided(answer: Answer, command: str) -> tuple[list[tuple[str, str]], str]:
     priorities = choose_priorities(
         RunOptions(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
     )
-    again = decide_again(answer, known_arms(), priorities=priorities)
+    again = answer_from_results(answer, known_arms(), priorities=priorities)
     ranking = [(each.arm, f"{round(each.score, 9):.2f}") for each in again.scores]
     return ranking, builders.known(again.recommendation).arm
 

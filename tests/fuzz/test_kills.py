@@ -22,7 +22,7 @@ import sessions
 import workers
 
 from advisor.ask.context import Context
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from probes.events import PhaseStarted
 
@@ -140,7 +140,7 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
             directory = newest_run(home)
             assert directory is not None
             assert Run(directory).events()[: len(before)] == before
-            assert decide(Run(directory)).finished
+            assert answer_of_run(Run(directory)).finished
             workers.wait_until(is_gone)
         finally:
             for left in workers.find_marked(str(home)):

@@ -13,7 +13,7 @@ import pytest
 from kept.runs import read_run
 
 from advisor.ask.option_values import parse_constraints, parse_priorities
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import BuildSeconds, Measurement
@@ -71,7 +71,7 @@ def advise(case: Case) -> AdvisedAnswer:
         else known.presets.priorities[case.preset].priorities
     )
     if case.document:
-        kept = decide_again(read_run(case.document), known, priorities=weights)
+        kept = answer_from_results(read_run(case.document), known, priorities=weights)
         return built_answers.advised(kept)
     known = known.for_question(builders.question(device=case.device, task=case.task))
     arms = [measured(case, arm, known) for arm in case.speedups]

@@ -23,7 +23,7 @@ from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.domain.errors import MachineUnfitError
 from advisor.probing import run_config
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -128,7 +128,7 @@ def test_a_file_of_the_user_is_probed(
         environment=dict(os.environ), store=Store(home), catalogue_directory=catalogue
     )
     asked = sessions.short_options("onnxruntime-cpu/host", model=str(network), task="forward")
-    found = decide(sessions.execute_run(context, asked)).measurements
+    found = answer_of_run(sessions.execute_run(context, asked)).measurements
     assert "onnxruntime-cpu/host" in found
     checks = [checked for each in found.values() for checked in each.correctness]
     assert {checked.accuracy_class for checked in checks} == {"exact"}

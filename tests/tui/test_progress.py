@@ -280,7 +280,7 @@ def test_the_answer_so_far_is_that_of_a_run_that_stops_now(
     made_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluated: list[object] = []
-    monkeypatch.setattr(tui_session, "evaluate", lambda *run: evaluated.append(run))
+    monkeypatch.setattr(tui_session, "answer_from_state", lambda *run: evaluated.append(run))
     session = RunSession(made_run)
     session.refresh()
     rank = session.ranking_job(0.0)

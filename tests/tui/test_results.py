@@ -23,7 +23,7 @@ from advisor.domain.answer import Problem
 from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Interval
 from advisor.report import arm_recipe, recipe_text
-from advisor.report.answer_files import decide, read_answer
+from advisor.report.answer_files import answer_of_run, read_answer
 from advisor.report.answer_lines import short_answer_lines
 from advisor.report.generation import TEXT_COLUMNS
 from advisor.report.text_report import render_summary
@@ -136,7 +136,7 @@ def test_an_empty_log_of_a_stack_says_so(made_run: Run) -> None:
     log = made_run.worker_log_path("compiled", 0)
     log.parent.mkdir(parents=True)
     log.touch()
-    answer = ShownAnswer(decide(made_run), made_run.header().catalogue, made_run)
+    answer = ShownAnswer(answer_of_run(made_run), made_run.header().catalogue, made_run)
     assert DetailScreen(answer, "compiled", made_run)._log() == [
         "No output of the stack is stored here."
     ]
@@ -263,7 +263,7 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         assert results.shown.answer.recommendation is not None
         await pilot.press("down", "c")
         assert app.screen is results
-        answer, arm = decide(recorded), results.shown.answer.recommendation.arm
+        answer, arm = answer_of_run(recorded), results.shown.answer.recommendation.arm
         script = recipe_text.render_short(answer, *arm_recipe.choose_recipe(answer, recorded, arm))
         assert script in capfd.readouterr().out
         monkeypatch.setattr(app.run_controller, "refuse_if_busy", lambda: True)

@@ -21,7 +21,7 @@ from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.report import recipe_text
-from advisor.report.answer_files import NAMES, decide
+from advisor.report.answer_files import NAMES, answer_of_run
 from advisor.store.runs import Run
 from advisor.tui import live, run_controller
 from advisor.tui.actions import render_answer
@@ -93,7 +93,7 @@ def test_only_an_exported_page_has_the_recipe(
     made_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipe_text, "render_recommended", lambda *_: "print('the script')")
-    answer = ShownAnswer(decide(made_run), made_run.header().catalogue, made_run)
+    answer = ShownAnswer(answer_of_run(made_run), made_run.header().catalogue, made_run)
     pages = [each for each in NAMES if b"the script" in render_answer(answer, each)]
     assert pages == [".html"]
 
@@ -124,7 +124,7 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
     monkeypatch.setattr(execution, "drop_refused", lambda *_: True)
     refused = Problem(name="model-refused", what="no model", next_step="mend it", exit_code=2)
     answer = built_answers.without_advice(built_answers.answer(), refused)
-    monkeypatch.setattr(run_controller, "evaluate", lambda *_: answer)
+    monkeypatch.setattr(run_controller, "answer_from_state", lambda *_: answer)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.run_controller.show(RunSession(make_run(context.store, finished=False)))

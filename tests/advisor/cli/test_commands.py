@@ -26,7 +26,7 @@ from advisor.cli import schemas
 from advisor.domain.answer import encode
 from advisor.domain.errors import NoRecipeError
 from advisor.probing import env_registry
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.report.headline import AnswerDocument
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -259,7 +259,7 @@ def test_the_files_and_the_answer_of_a_new_run_are_valid(recorded_home: pathlib.
     validator("run-header").validate(json.loads((run.directory / "run.json").read_text()))
     for line in (run.directory / "events.jsonl").read_text().splitlines():
         validator("event").validate(json.loads(line))
-    validator("run").validate(json.loads(encode(AnswerDocument.of(decide(run)))))
+    validator("run").validate(json.loads(encode(AnswerDocument.of(answer_of_run(run)))))
 
 
 @pytest.mark.parametrize("name", CATALOGUE_FILES)

@@ -17,7 +17,7 @@ from advisor.cli.interruption import InterruptedRunError
 from advisor.domain.answer import Problem
 from advisor.execute import execution, runner
 from advisor.report import answer_files
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.store import Store
 
 PREAMBLE = """
@@ -203,8 +203,8 @@ def test_a_run_on_a_busy_machine_can_be_measured_again_from_its_builds(
 ) -> None:
     run = recorded_runs.make_run(Store(tmp_path), finished=True)
     unfit = Problem(name="machine-unfit", what="busy", next_step="wait", exit_code=4)
-    answer = replace(decide(run), recommendation=None, problem=unfit)
-    monkeypatch.setattr(execution, "evaluate", lambda *_: answer)
+    answer = replace(answer_of_run(run), recommendation=None, problem=unfit)
+    monkeypatch.setattr(execution, "answer_from_state", lambda *_: answer)
     shutil.rmtree(run.scratch)
     ended = run_cli("resume", run.directory.name, home=tmp_path)
     assert "the builds of run" in ended.stderr

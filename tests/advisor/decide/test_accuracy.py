@@ -12,7 +12,7 @@ import pytest
 from builders import BASELINE, DEMO, replace
 from golden_files import Expect
 
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.trained_loss import summarise_loss
 from advisor.domain.answer import AdvisedAnswer
@@ -155,7 +155,7 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
     for capability in ("7.5", "9.0"):
         machine = builders.gpu_machine(replace(gpu, compute_capability=capability))
         known = builders.catalogue(builders.workflow("rounding"))
-        again = decide_again(replace(found.answer, machine=machine), known)
+        again = answer_from_results(replace(found.answer, machine=machine), known)
         told[capability] = describe_precision(built_answers.advised(again))
     expect("precision-of-float32", told)
 

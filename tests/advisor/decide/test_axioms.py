@@ -228,7 +228,7 @@ def decide(run: Run) -> Decided:
     results, scored, rubric = score(run)
     question = builders.question(priorities=run.weights, seed=0)
     contest = certainty.Contest(results, scored, scored, question, rubric)
-    return Decided(scored, contest.advised, certainty.assess(contest))
+    return Decided(scored, contest.advised, certainty.judge_certainty(contest))
 
 
 def random_runs(seed: int, count: int = RUNS) -> Iterator[tuple[random.Random, Run]]:

@@ -49,7 +49,7 @@ def assess(
     question = builders.question(priorities=weights, seed=seed)
     scored = scoring.score_arms(found, question, known)
     contest = certainty.Contest(found, scored, scored, question, known.rubric)
-    return contest.advised, certainty.assess(contest, **allowed)
+    return contest.advised, certainty.judge_certainty(contest, **allowed)
 
 
 def test_a_workflow_that_is_far_ahead_is_clear() -> None:

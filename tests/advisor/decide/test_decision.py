@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kept.runs import NAMES, read_run
 
-from advisor.decide.decision import decide_again, evaluate
+from advisor.decide.decision import answer_from_results, answer_from_state
 from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.constraints import ARM_FIGURES, START, Constraint, Priorities
 from advisor.domain.errors import ExportFileError, OptionValueError
@@ -25,7 +25,7 @@ from advisor.domain.measurement import COLD, Start
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import Header, RunState
 from advisor.report import page, text_report
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.report.parts import tables
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -94,8 +94,8 @@ def test_a_constraint_only_removes(
     tier: int,
 ) -> None:
     state = state_of(drawn, deviations)
-    free = evaluate(header_of(priorities), state)
-    bound = evaluate(header_of(priorities, Constraint(criterion, ">=", tier)), state)
+    free = answer_from_state(header_of(priorities), state)
+    bound = answer_from_state(header_of(priorities, Constraint(criterion, ">=", tier)), state)
     kept = [each.arm for each in bound.scores if not each.failed_constraints]
     assert kept == [each.arm for each in free.scores if each.ratings[criterion].tier >= tier]
     assert {each.arm: each.score for each in bound.scores} == {
@@ -131,7 +131,7 @@ def test_a_run_without_a_measured_arm_has_a_problem(
     arms = (builders.BASELINE, builders.DUPLICATE, *ARMS)
     processes = {arm: builders.process(outcome=crash if arm in crashed else None) for arm in arms}
     state = builders.run_state(processes, last_groups={1: arms}, closed={1: ending})
-    answer = evaluate(header_of(), state)
+    answer = answer_from_state(header_of(), state)
     assert (answer.scores, answer.recommendation) == ((), None)
     assert answer.problem is not None
     assert (answer.problem.name, answer.problem.next_step == "update it") == (
@@ -182,29 +182,29 @@ def read_back(answer: Answer) -> Answer:
 def test_an_answer_decided_again_is_the_answer_of_the_run_decided_so(
     run: Run, changes: dict[str, Any]
 ) -> None:
-    again = decide_again(read_back(decide(run)), run.header().catalogue, **changes)
-    assert again == read_back(decide(run, **changes))
+    again = answer_from_results(read_back(answer_of_run(run)), run.header().catalogue, **changes)
+    assert again == read_back(answer_of_run(run, **changes))
 
 
 def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(made_run: Run) -> None:
     required = (Constraint("speedup", ">=", 1000.0),)
-    barred = read_back(decide(made_run, constraints=required))
+    barred = read_back(answer_of_run(made_run, constraints=required))
     assert barred.recommendation is None
     assert barred.problem is not None
     assert barred.problem.name == "nothing-viable"
     assert built_answers.headline(barred)[0] == f"No recommendation: {barred.problem.what}"
-    free = decide_again(barred, made_run.header().catalogue, constraints=())
+    free = answer_from_results(barred, made_run.header().catalogue, constraints=())
     assert free.problem is None
-    assert free == read_back(decide(made_run))
+    assert free == read_back(answer_of_run(made_run))
 
 
 def test_a_constraint_that_the_task_does_not_measure_is_refused(made_run: Run) -> None:
     required = (Constraint("ttft", "<=", 0.2),)
-    answer = read_back(decide(made_run))
+    answer = read_back(answer_of_run(made_run))
     with pytest.raises(OptionValueError, match="ttft"):
-        decide(made_run, constraints=required)
+        answer_of_run(made_run, constraints=required)
     with pytest.raises(OptionValueError, match="ttft"):
-        decide_again(answer, made_run.header().catalogue, constraints=required)
+        answer_from_results(answer, made_run.header().catalogue, constraints=required)
 
 
 @pytest.mark.slow
@@ -213,7 +213,7 @@ def test_a_constraint_that_the_task_does_not_measure_is_refused(made_run: Run) -
 def test_a_kept_answer_is_decided_again_or_has_a_problem(
     name: str, weights: Priorities | None
 ) -> None:
-    again = decide_again(read_run(name), builders.shipped_catalogue(), priorities=weights)
+    again = answer_from_results(read_run(name), builders.shipped_catalogue(), priorities=weights)
     assert (again.recommendation is None) != (again.problem is None)
     assert text_report.render(again)
     assert page.render(again)
@@ -229,7 +229,7 @@ def test_a_kept_answer_is_decided_again_or_has_a_problem(
     ],
 )
 def test_an_arm_that_is_much_faster_than_the_advised_one_is_named(name: str, title: str) -> None:
-    again = decide_again(read_run(name), builders.shipped_catalogue())
+    again = answer_from_results(read_run(name), builders.shipped_catalogue())
     fastest = max(again.scores, key=lambda each: each.speedup)
     assert fastest.speedup >= 1.2 * builders.known(again.advised).scored.speedup
     assert builders.known(again.recommendation).decision.speed_regret.arm == fastest.arm
@@ -241,14 +241,16 @@ def test_an_arm_that_is_much_faster_than_the_advised_one_is_named(name: str, tit
 def test_a_damaged_answer_is_refused(damage: str, name: str) -> None:
     answer = read_run(name)
     known = builders.shipped_catalogue()
-    assert decide_again(answer, known).recommendation is not None
+    assert answer_from_results(answer, known).recommendation is not None
     measurements = [
         builders.replace(each, workflow="gone") if damage == "unknown workflow" else each
         for each in answer.results.measurements
         if damage == "unknown workflow" or each.arm != answer.results.baseline
     ]
     with pytest.raises(ExportFileError):
-        decide_again(built_answers.with_results(answer, measurements=tuple(measurements)), known)
+        answer_from_results(
+            built_answers.with_results(answer, measurements=tuple(measurements)), known
+        )
 
 
 def test_an_answer_without_measurements_stands_as_it_is() -> None:
@@ -257,7 +259,9 @@ def test_an_answer_without_measurements_stands_as_it_is() -> None:
     nothing = built_answers.with_results(answer, measurements=())
     nothing = builders.replace(nothing, scores=(), recommendation=None, problem=problem)
     known = builders.shipped_catalogue()
-    assert decide_again(nothing, known, priorities=builders.priorities(54, 26, 20)) == nothing
+    assert (
+        answer_from_results(nothing, known, priorities=builders.priorities(54, 26, 20)) == nothing
+    )
 
 
 COLD_START = Start(way=COLD, title="nothing kept", seconds=57.9, call_seconds=0.01)
@@ -292,7 +296,7 @@ def run_state(*starts: Start, finished: bool = True) -> RunState:
 
 
 def answer(*starts: Start) -> Answer:
-    return evaluate(built_answers.finished_header(), run_state(*starts))
+    return answer_from_state(built_answers.finished_header(), run_state(*starts))
 
 
 def test_the_answer_has_the_cold_start_and_the_fastest_way() -> None:
@@ -328,26 +332,26 @@ def test_a_limit_of_the_start_is_met_by_the_fastest_way(limit: float, is_met: bo
     header = builders.replace(header, question=question)
 
     def fails(state: RunState, arm: str) -> bool:
-        scores = {scored.arm: scored for scored in evaluate(header, state).scores}
+        scores = {scored.arm: scored for scored in answer_from_state(header, state).scores}
         return bool(scores[arm].failures)
 
     assert fails(run_state(COLD_START, SAVED), "compiled") != is_met
     assert fails(run_state(COLD_START, SAVED), builders.BASELINE), "its start is not known"
     running = run_state(finished=False)
     assert not fails(running, "compiled"), "starts are measured last"
-    assert evaluate(header, running).question.constraints == (constraint,)
+    assert answer_from_state(header, running).question.constraints == (constraint,)
 
 
 DECIDE_SCRIPT = """
 import pathlib, sys
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.domain.answer import encode
 from advisor.store.runs import Run
 
-sys.stdout.write(encode(decide(Run(pathlib.Path(sys.argv[1])))))
+sys.stdout.write(encode(answer_of_run(Run(pathlib.Path(sys.argv[1])))))
 """
 
 
 def test_another_process_with_another_hash_seed_gives_the_same_bytes(made_run: Run) -> None:
     command = [sys.executable, "-c", DECIDE_SCRIPT, str(made_run.directory)]
-    assert run_command(command, {"PYTHONHASHSEED": "7"}).stdout == encode(decide(made_run))
+    assert run_command(command, {"PYTHONHASHSEED": "7"}).stdout == encode(answer_of_run(made_run))

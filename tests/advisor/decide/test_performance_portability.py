@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from advisor.ask.context import Context
 from advisor.decide import performance_portability, scoring
-from advisor.decide.decision import evaluate, load_platform
+from advisor.decide.decision import answer_from_state, load_platform
 from advisor.domain.errors import PlatformError
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Platform
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Integration, Workflow
 from advisor.report import text_report
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 
 EAGER = "import torch\noutput = model(*inputs)\n"
 
@@ -146,9 +146,9 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
     gpu_run = recorded_runs.make_gpu_run(context.store)
     catalogue = gpu_run.header().catalogue
     local = recorded_runs.make_run(context.store, finished=True, catalogue=catalogue)
-    assert decide(local).results.portability is None
+    assert answer_of_run(local).results.portability is None
     platforms = (load_platform(gpu_run.header(), gpu_run.state()),)
-    stored = evaluate(
+    stored = answer_from_state(
         local.header(), builders.replace(local.state(), platforms=platforms)
     ).results.portability
     assert stored is not None
@@ -156,7 +156,7 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
         local.directory.name,
         gpu_run.directory.name,
     ]
-    named = decide(local, platforms=[gpu_run])
+    named = answer_of_run(local, platforms=[gpu_run])
     assert named.results.portability == stored
     text = text_report.render(named)
     assert "[1] Fancy CPU" in text
@@ -171,5 +171,5 @@ def test_platforms_must_be_different_devices_with_the_same_work(context: Context
     two = recorded_runs.make_gpu_run(context.store, "20261106-000000-0000")
     for runs, reason in (([other_model], "another model"), ([one, two], "too")):
         with pytest.raises(PlatformError) as problem:
-            decide(local, platforms=runs)
+            answer_of_run(local, platforms=runs)
         assert reason in problem.value.what

@@ -49,7 +49,7 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm, StoppedBuild
 from advisor.domain.workflow import Environment
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.store import Store
 
 
@@ -440,7 +440,7 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
             made.question, priorities=builders.priorities(90, 5, 5), budget=presets.budgets[spent]
         ),
     )
-    answer = decide(run)
+    answer = answer_of_run(run)
     certainty = built_answers.advised(answer).decision
     assert (certainty.word, bool(certainty.needed_repetitions)) == ("OPEN", True)
     line = " ".join(built_answers.advised(answer).advice.next_steps)

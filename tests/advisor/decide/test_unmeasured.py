@@ -15,7 +15,7 @@ from golden_files import Expect
 
 from advisor.ask import catalogue_files
 from advisor.decide import scoring
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.decide.unmeasured import (
     arms_to_retry,
     list_unmeasured,
@@ -35,7 +35,7 @@ from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import how_to_remeasure
 from advisor.store.runs import Run
 from probes.outcome import Failure, Outcome, SkipCause
@@ -292,7 +292,7 @@ def test_an_arm_counts_unless_kept_runs_show_that_it_does_not_lead(
     so_far = answer(unmeasured(LATE, "timed-out"))
     seen = {LATE: EarlierRuns(build_seconds=1.0, largest_lead=lead)} if lead else {}
     known = builders.replace(HEAD.catalogue, earlier_runs={"cpu": seen})
-    outstanding = built_answers.advised(decide_again(so_far, known)).decision.outstanding
+    outstanding = built_answers.advised(answer_from_results(so_far, known)).decision.outstanding
     assert outstanding == ((LATE,) if counts else ())
 
 
@@ -320,7 +320,7 @@ def test_a_constraint_that_an_arm_may_meet_is_not_refused(
 ) -> None:
     needed = Constraint("speedup", ">=", bound)
     noisy = built_answers.with_results(answer(unmeasured(LATE, left), needed), noise_floor=noise)
-    found = decide_again(noisy, HEAD.catalogue)
+    found = answer_from_results(noisy, HEAD.catalogue)
     problem = builders.known(found.problem)
     assert problem.name == name
     is_undecided = name != NothingViableError.name
@@ -332,7 +332,7 @@ def test_a_constraint_that_an_arm_may_meet_is_not_refused(
 
 def test_a_limit_on_starts_that_were_not_measured_asks_for_them() -> None:
     needed = Constraint("start", "<=", 2.0)
-    found = decide_again(answer(unmeasured(LATE, "timed-out"), needed), HEAD.catalogue)
+    found = answer_from_results(answer(unmeasured(LATE, "timed-out"), needed), HEAD.catalogue)
     problem = builders.known(found.problem)
     assert problem.name == ConstraintUndecidedError.name
     assert "--cold-start" in problem.next_step
@@ -401,7 +401,7 @@ def test_the_gain_over_the_sibling_limits_an_arm() -> None:
 
 
 def test_the_failed_arms_are_retried_by_their_names_in_the_option(made_run: Run) -> None:
-    made, unreached = decide(made_run), unmeasured("unreached", "excluded", "default")
+    made, unreached = answer_of_run(made_run), unmeasured("unreached", "excluded", "default")
     others = (unreached, builders.unmeasured("absent"))
     assert arms_to_retry(replace(made, unmeasured=(*made.unmeasured, *others))) == (
         "broken/default",

@@ -18,7 +18,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.execute import build_rules
 from advisor.execute.build_rules import Builds, Skip, Start, Wait, next_step, payback_limit
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from probes.outcome import Failure, Outcome
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
@@ -222,7 +222,7 @@ def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
 def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(context: Context) -> None:
     asked = sessions.short_options("quick,misbehaving/hangs", max_build_seconds=60.0, requests=500)
     run = sessions.execute_run(context, asked)
-    answer = decide(run)
+    answer = answer_of_run(run)
     (killed,) = run.state().processes["misbehaving/hangs"]
     assert "--requests" in (sessions.expect_failure(killed.outcome, "timed-out").fix or "")
     assert "quick" in answer.measurements

@@ -27,7 +27,7 @@ from advisor.execute import drafts
 from advisor.execute.drafts import create, propose, propose_again
 from advisor.probing import env_registry
 from advisor.report import text_report
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.report.headline import AnswerDocument
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -210,7 +210,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
     context = replace(own_context, environment=variables)
     run = sessions.execute_run(context, sessions.short_options("quick"))
-    assert set(decide(run).measurements) == {"pytorch-eager", "quick"}
+    assert set(answer_of_run(run).measurements) == {"pytorch-eager", "quick"}
     plan = run.state().plan
     for each in (plan, propose_again(run.header(), ("quick",), context).plan):
         assert {planned.id: planned.python for planned in each.arms} == {

@@ -23,7 +23,7 @@ from advisor.domain.snippet import Snippet, SnippetPair
 from advisor.execute import improvement
 from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import short_answer_lines
 from advisor.report.snippet_pairs import compose_pair, render_breaks
 from advisor.store.store import Store
@@ -180,15 +180,15 @@ def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     shutil.copytree(recorded_home, home)
     context = Context(environment=dict(os.environ), store=Store(home))
     run = context.store.find("latest")
-    compose = functools.partial(compose_pair, decide(run), run)
+    compose = functools.partial(compose_pair, answer_of_run(run), run)
     with pytest.raises(VerificationError, match="nothing to try"):
-        next(improvement.improve(decide(run), run, compose, seconds=0.1, context=context))
+        next(improvement.improve(answer_of_run(run), run, compose, seconds=0.1, context=context))
     monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"amx_bf16"}))
-    (tried,) = improvement.improve(decide(run), run, compose, seconds=0.1, context=context)
+    (tried,) = improvement.improve(answer_of_run(run), run, compose, seconds=0.1, context=context)
     assert tried.variant.failure is None
     assert tried.variant.speedup is not None
     assert 1e-4 < (tried.variant.error or 0.0) < 1e-1
     added = [line[1:] for line in tried.diff.splitlines() if line.startswith("+")]
     assert [line for line in added if line] == tried.variant.lines.splitlines()
-    assert decide(run).measurements[EAGER].variants == (tried.variant,)
+    assert answer_of_run(run).measurements[EAGER].variants == (tried.variant,)
     assert run.state().finished

@@ -22,7 +22,7 @@ from sessions import LimitedMemory, expect_failure
 from simulation import SimulatedSession, new_recorder, progress_of
 
 from advisor.ask.context import Context
-from advisor.decide.decision import evaluate
+from advisor.decide.decision import answer_from_state
 from advisor.decide.rounds import visits_by_round
 from advisor.domain.answer import Answer, encode
 from advisor.domain.question import Budget
@@ -31,7 +31,7 @@ from advisor.execute import remaining, repetitions
 from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
 from advisor.report import figures, markdown, page, parts, text_report
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from probes.events import Visited
 from probes.outcome import Outcome
@@ -70,7 +70,7 @@ def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -
     groups = state.groups[Shape(2)]
     assert len(groups) == 3
     assert {arm for group in groups for arm in group.arms} == {*ARMS, builders.DUPLICATE}
-    assert set(decide(resumed_run).measurements) == ARMS
+    assert set(answer_of_run(resumed_run).measurements) == ARMS
     assert state.finished
     assert remaining.waiting_arms(state, resumed_run.header().question) == set()
 
@@ -85,7 +85,7 @@ def test_every_group_has_the_controls_and_the_best_arm(resumed_run: Run) -> None
 
 
 def test_the_groups_together_have_one_best_arm(resumed_run: Run) -> None:
-    (race,) = decide(resumed_run).results.races
+    (race,) = answer_of_run(resumed_run).results.races
     assert race.best == "quick"
     assert {*race.eliminated} <= ARMS - {"quick"}
 
@@ -95,7 +95,7 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
 ) -> None:
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
     asked = sessions.short_options("quick,misbehaving/raises,narrow/served")
-    answer = decide(sessions.execute_run(context, asked))
+    answer = answer_of_run(sessions.execute_run(context, asked))
     assert set(answer.measurements) == {builders.BASELINE, "quick", "narrow/served"}
 
 
@@ -125,13 +125,13 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     budget = Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
     question = builders.question(budget=budget)
     recorder.record(RepetitionStarted(repeat=1, arms=(builders.BASELINE, *arms)))
-    decide = functools.partial(
-        evaluate,
+    answer_of = functools.partial(
+        answer_from_state,
         builders.header(
             question=question, catalogue=builders.catalogue(*map(builders.workflow, arms))
         ),
     )
-    progress = progress_of(session, recorder, question, decide)
+    progress = progress_of(session, recorder, question, answer_of)
     sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
     assert session.most_built == 3
     rounds = visits_by_round(recorder.state, Shape(1), repeat=1)
@@ -163,7 +163,7 @@ def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context
     asked = sessions.short_options(",".join(THREADED))
     run = sessions.execute_run(threaded_context, asked)
     added = sessions.of_kind(run.events(), ArmsAdded)
-    processes, answer = run.state().processes, decide(run)
+    processes, answer = run.state().processes, answer_of_run(run)
     for name in THREADED:
         fallback = f"{name}/one-thread"
         (because,) = [
@@ -183,7 +183,7 @@ SHAPES = [Shape(1, 8), Shape(2, 8), Shape(1, 32), Shape(2, 32)]
 def answer(module_context: Context) -> Answer:
     lengths = {"input_tokens": "8,32", "length_mix": "8:3,32:1"}
     asked = sessions.short_options("quick", batch_sizes="1,2", **lengths)
-    return decide(sessions.execute_run(module_context, asked))
+    return answer_of_run(sessions.execute_run(module_context, asked))
 
 
 def test_every_shape_has_its_race_and_counts_by_its_share(answer: Answer) -> None:

@@ -37,7 +37,7 @@ from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder
 from advisor.probing.conditions import ConditionsMonitor
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -174,7 +174,7 @@ def busy_answer(module_context: Context) -> Answer:
     """The answer of a run on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execution, "ConditionsMonitor", lambda _gpu: BusyMonitor())
-        return decide(sessions.execute_run(module_context, sessions.short_options("quick")))
+        return answer_of_run(sessions.execute_run(module_context, sessions.short_options("quick")))
 
 
 def test_no_more_visits_are_discarded_than_the_limits_allow(busy_answer: Answer) -> None:
@@ -265,7 +265,7 @@ MOST_COMPATIBLE, LEAST_COVERAGE = 0.95, 0.93
 def simulate(noise: str, seed: int) -> dict[str, Interval]:
     session = SimulatedSession(GAPS, noise, random.Random(seed))
     question = builders.question(budget=PRESETS.budgets["quick"], seed=seed)
-    results = decision.evaluate(*simulate_run(session, question)).results
+    results = decision.answer_from_state(*simulate_run(session, question)).results
     return {
         entry.arm: entry.cells[0].speedup for entry in results.measurements if entry.arm != BASELINE
     }

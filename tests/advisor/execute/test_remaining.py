@@ -14,7 +14,7 @@ from kept.runs import NAMES, decide_run, read_run
 from simulation import SimulatedSession, progress_of
 
 from advisor.ask import catalogue_files
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.constraints import Priorities
@@ -202,7 +202,7 @@ def without(answer: Answer, *arms: str) -> Answer:
         for arm in arms
     )
     so_far = replace(answer, unmeasured=(*answer.unmeasured, *waiting))
-    return decide_again(with_results(so_far, measurements=kept), KNOWN)
+    return answer_from_results(with_results(so_far, measurements=kept), KNOWN)
 
 
 def left_out(answer: Answer, **question: object) -> set[str]:

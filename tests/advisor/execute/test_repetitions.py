@@ -33,7 +33,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.execute import repetitions
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from probes.events import Sustained, Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
@@ -56,7 +56,7 @@ def measured(module_context: Context) -> Measured:
         batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0
     )
     run = sessions.execute_run(module_context, run_options)
-    return Measured(run.events(), run.state(), decide(run))
+    return Measured(run.events(), run.state(), answer_of_run(run))
 
 
 def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(measured: Measured) -> None:
@@ -181,7 +181,7 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> 
         batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick"
     )
     run = sessions.execute_run(context, run_options)
-    answer = decide(run)
+    answer = answer_of_run(run)
     tried = {
         measurement.arm: [result.shape for result in measurement.new_shape_results]
         for measurement in answer.results.measurements

@@ -33,7 +33,7 @@ from advisor.execute.run_in_progress import Recorder
 from advisor.probing import session as probing_session
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.events import Event, PhaseStarted, Visited
@@ -140,7 +140,7 @@ def test_a_killed_run_repeats_nothing(killed_run: KilledRun, moment: str) -> Non
 
 
 def test_a_resumed_run_is_finished_with_all_measurements(killed_run: KilledRun) -> None:
-    answer = decide(killed_run.run)
+    answer = answer_of_run(killed_run.run)
     assert answer.recommendation is not None
     assert answer.finished
     assert set(answer.measurements) == {"pytorch-eager", "quick", "alike"}
@@ -184,7 +184,7 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
             sessions.execute_run(context, sessions.short_options("quick"))
     run = newest_resumable(context.store)
     sessions.exhaust(execute(run, context))
-    answer = decide(run)
+    answer = answer_of_run(run)
     assert answer.problem is None
     assert {EAGER, "quick"} <= set(answer.measurements)
 
@@ -215,7 +215,7 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     workflows = "quick,alike,narrow/served,narrow/slow"
     asked = sessions.short_options(workflows, batch_sizes="1,2")
     run = sessions.execute_run(crossed_context, asked)
-    results, state = decide(run).results, run.state()
+    results, state = answer_of_run(run).results, run.state()
     arms = {EAGER, "quick", "alike", "narrow/served", "narrow/slow"}
     assert {measurement.arm for measurement in results.measurements} == arms
     assert {race.shape.batch_size: race.best for race in results.races} == {1: "quick", 2: "alike"}
@@ -315,7 +315,7 @@ def test_a_run_whose_model_was_refused_is_not_resumed_but_deleted(
 ) -> None:
     run_id = "20261121-000000-0000"
     run = make_run(home, run_id, outcome)
-    answer = decide(run)
+    answer = answer_of_run(run)
     step = f"p3-advisor resume {run_id}" if resumable else builders.known(answer.problem).next_step
     assert (answer.finished, answer.resumable) == (False, resumable)
     assert {entry.fix for entry in answer.unmeasured if entry.arm == "compiled"} == {step}

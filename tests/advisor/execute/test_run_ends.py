@@ -28,7 +28,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import ProcessState
 from advisor.execute.execution import execute
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from probes.events import PhaseStarted, Prepared, Ready
 
@@ -80,7 +80,7 @@ def test_built_arms_race_while_another_build_hangs(limited: Run) -> None:
 
 
 def test_a_build_without_end_does_not_delay_the_answer_which_names_the_arm(limited: Run) -> None:
-    answer = decide(limited)
+    answer = answer_of_run(limited)
     assert limited.state().finished
     assert set(answer.measurements) == {"pytorch-eager", "quick"}
     (ended,) = limited.state().processes[HANGING]
@@ -108,7 +108,7 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
     slow, quick = run.state().processes[REFERENCE]
     assert sessions.expect_failure(slow.outcome, "timed-out").phase == "correctness"
     assert quick.completed
-    answer = decide(run)
+    answer = answer_of_run(run)
     assert answer.recommendation is not None
     entry = answer.measurements["quick"]
     assert {each.reference for each in entry.correctness} == {"float32"}
@@ -132,7 +132,7 @@ def test_a_repetition_whose_builds_take_too_long_ends_with_the_run(module_contex
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
     assert [each.visits for each in repeated_processes(run)] == [()] * 3
     assert run.state().finished
-    assert built_answers.advised(decide(run)).decision.timed_once
+    assert built_answers.advised(answer_of_run(run)).decision.timed_once
 
 
 def repeated_processes(run: Run) -> list[ProcessState]:
@@ -154,7 +154,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
         phases |= {phase.phase for _, phase in sessions.reports_of([event], PhaseStarted)}
     assert not run.state().repeats, "none begins after the time of the run"
     assert not phases & {"sustain", "new-shapes"}, "nor do they"
-    certainty = built_answers.advised(decide(run)).decision
+    certainty = built_answers.advised(answer_of_run(run)).decision
     assert (certainty.word, bool(certainty.timed_once)) == ("LIKELY", True)
     assert run.scratch.is_dir()
 
@@ -163,10 +163,10 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     assert again.count(RepetitionStarted) == 2, "those of the budget"
     assert RaceOpened not in again
     assert again[-1] == Finished
-    certainty = built_answers.advised(decide(run)).decision
+    certainty = built_answers.advised(answer_of_run(run)).decision
     assert not certainty.timed_once
     shutil.rmtree(run.scratch, ignore_errors=True)
-    assert decide(run).resumable is False
+    assert answer_of_run(run).resumable is False
     if certainty.word != "CLEAR":
         with pytest.raises(BuildsAreGoneError):
             sessions.exhaust(execute(run, context))
@@ -233,7 +233,7 @@ def run(module_context: Context, earlier_children: list[psutil.Process]) -> Run:
 
 @pytest.fixture(scope="module")
 def answer(run: Run) -> Answer:
-    return decide(run)
+    return answer_of_run(run)
 
 
 @pytest.mark.parametrize("option", FAILURES)

@@ -27,7 +27,7 @@ import sessions
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
 from advisor.domain.errors import EnvironmentNotUsableError, NothingViableError
@@ -38,7 +38,7 @@ from advisor.execute.drafts import propose
 from advisor.execute.execution import execute
 from advisor.probing import env_registry
 from advisor.report import arm_recipe, generation, text_report
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.shape import Shape
@@ -190,7 +190,7 @@ def measured(make_context: Callable[[str], Context]) -> Run:
 
 @pytest.fixture(scope="module")
 def answer(measured: Run) -> Answer:
-    return decide(measured)
+    return answer_of_run(measured)
 
 
 def test_the_goodput_of_each_server_is_found(answer: Answer) -> None:
@@ -288,9 +288,9 @@ def test_an_answer_of_servers_decided_again_has_the_same_advice(
     measured: Run, answer: Answer
 ) -> None:
     answer, known = msgspec.json.decode(encode(answer), type=Answer), measured.header().catalogue
-    assert decide_again(answer, known) == answer
+    assert answer_from_results(answer, known) == answer
     memory = (Constraint("memory", "<=", 1.0),)
-    refused = decide_again(answer, known, constraints=memory)
+    refused = answer_from_results(answer, known, constraints=memory)
     assert refused.recommendation is None
     assert refused.problem is not None
 
@@ -301,7 +301,7 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     names = ("wrong", "wrong-under-load", "refuses", "sheds", "dies", "too-slow")
     faults = ",".join(f"faster/{name}" for name in names)
     run = sessions.execute_run(make_context(""), ask(faults))
-    state, answer = run.state(), decide(run)
+    state, answer = run.state(), answer_of_run(run)
     sessions.expect_failure(state.processes["faster/wrong"][-1].outcome, "incorrect")
     assert not state.processes["faster/wrong"][-1].load_blocks
     under_load = state.processes["faster/wrong-under-load"][-1]
@@ -325,7 +325,7 @@ def test_after_the_time_of_the_run_only_the_baseline_is_measured(
 ) -> None:
     arms = f"{BASELINE},faster/default,faster/sheds"
     run = sessions.execute_run(make_context(""), ask(arms, budget="1s"))
-    state, answer = run.state(), decide(run)
+    state, answer = run.state(), answer_of_run(run)
     assert answer.recommendation is not None
     assert set(answer.served) == {BASELINE, "faster"}
     late = builders.known(state.processes["faster/sheds"][-1].failure)
@@ -357,7 +357,7 @@ def test_blocks_in_which_the_generator_fell_behind_do_not_count(
     blocks = run.state().processes["faster"][0].load_blocks
     assert blocks
     assert all(block.discarded for block in blocks)
-    problem = builders.known(decide(run).problem)
+    problem = builders.known(answer_of_run(run).problem)
     assert problem.name == NothingViableError.name
 
 

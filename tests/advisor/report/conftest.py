@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from advisor.domain.answer import Answer
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 
 
 @pytest.fixture
 def finished_run(made_run: Run) -> Answer:
-    return decide(made_run)
+    return answer_of_run(made_run)

@@ -28,7 +28,7 @@ from advisor.domain.recommendation import BreakEven
 from advisor.domain.results import MeasuredInputs
 from advisor.recipes.server import REQUEST
 from advisor.report import arm_recipe, generation, recipe_text
-from advisor.report.answer_files import decide
+from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line, is_fixed
 from advisor.report.shortcomings import NOT_READ
 from advisor.store.store import Store
@@ -182,7 +182,7 @@ def test_a_baseline_other_than_eager_pytorch_has_lines_and_costs_its_build(answe
 
 
 def test_each_arm_has_a_row_with_its_rate_and_latencies(tmp_path: pathlib.Path) -> None:
-    answer = decide(make_run(Store(tmp_path), finished=True, generates=True))
+    answer = answer_of_run(make_run(Store(tmp_path), finished=True, generates=True))
     head, first, *_ = generation.text_rows(answer)
     row = dict(zip(head, first, strict=True))
     assert [row[name] for name in ("arm", "batch", "tokens/s", "TTFT, ms", "ITL, ms")] == [

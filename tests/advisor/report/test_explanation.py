@@ -14,7 +14,7 @@ from built_answers import run_answer, timed_cell, with_measurement, with_questio
 from golden_files import Expect
 from kept.runs import EVIDENCE
 
-from advisor.decide.decision import evaluate
+from advisor.decide.decision import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.domain.model import (
@@ -29,7 +29,7 @@ from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
 from advisor.report import explanation, figures, limits, markdown, shortcomings, text_report
-from advisor.report.answer_files import decide, read_answer
+from advisor.report.answer_files import answer_of_run, read_answer
 from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
@@ -261,7 +261,7 @@ def test_the_shapes_of_inputs_without_tokens_are_named(
     state = run.state()
     process = builders.replace(state.processes[baseline][0], recipe_facts=facts)
     processes = {**state.processes, baseline: (process,)}
-    answer = evaluate(run.header(), builders.replace(state, processes=processes))
+    answer = answer_from_state(run.header(), builders.replace(state, processes=processes))
     assert builders.known(answer.results.inputs).shapes == tuple(each.shape for each in inputs)
     for line in (measured_line(answer)[0], dict(setup_facts(answer))["model"]):
         assert ("input" in line) == bool(shapes)
@@ -292,7 +292,7 @@ def test_inputs_without_a_batch_are_not_called_batch_size_one(
         workload=recorded_runs.WITHOUT_BATCH,
         question=builders.question(model=model, batch_sizes=(1,)),
     )
-    answer = decide(run)
+    answer = answer_of_run(run)
     assert builders.known(answer.results.inputs).has_batch is False
     shapes = name_own_shapes(model)
     assert describe_shapes(answer, [Shape(1)]) == shapes

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kept.runs import decide_run
 
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.decide.rivals import CLEARLY_FASTER
 from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.answer import AdvisedAnswer
@@ -192,7 +192,7 @@ def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() ->
     for certain, is_missing in ((reached, False), (0.95, True)):
         decision = replace(known.rubric.decision, certain=certain)
         rubric = replace(known.rubric, decision=decision)
-        again = decide_again(found, replace(known, rubric=rubric))
+        again = answer_from_results(found, replace(known, rubric=rubric))
         assert built_answers.advised(again).decision.certain != is_missing
         certainty = built_answers.headline(again, "certainty")[0]
         assert ("best, or about as good, with " in certainty) == is_missing

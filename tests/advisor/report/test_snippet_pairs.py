@@ -7,7 +7,7 @@ import built_answers
 import pytest
 from builders import BASELINE, replace
 
-from advisor.decide.decision import evaluate
+from advisor.decide.decision import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval, Variant
@@ -43,7 +43,7 @@ def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
     again = replace(tried, speedup=Interval(value=9.0, low=2.0, high=9.0))
     events = [VariantMeasured(arm=BASELINE, variant=each) for each in (again, failed, tried)]
     after = fold(builders.events(*events), before)
-    plain, answer = evaluate(header, before), evaluate(header, after)
+    plain, answer = answer_from_state(header, before), answer_from_state(header, after)
     assert answer.measurements[BASELINE].variants == (failed, tried)
     assert answer.scores == plain.scores
     (line,) = built_answers.headline(answer, "variant")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from advisor.decide import decision
-from advisor.decide.decision import evaluate_stored
+from advisor.decide.decision import answer_from_stored
 from advisor.domain.errors import ExportFileError, NewerVersionError, RunFileError
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import CreatedEnvironment
@@ -175,14 +175,14 @@ def test_a_file_above_the_size_limit_is_refused(
 
 def test_an_arm_of_an_unknown_workflow_is_refused() -> None:
     with pytest.raises(RunFileError, match="own"):
-        evaluate_stored(builders.header(), fold(EVENTS), "a file")
+        answer_from_stored(builders.header(), fold(EVENTS), "a file")
 
 
 def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def evaluate(*_: object, **__: object) -> None:
+    def answer_from_state(*_: object, **__: object) -> None:
         raise OverflowError("math range error")
 
-    assert evaluate_stored(HEADER, fold(EVENTS), "a file").recommendation is None
-    monkeypatch.setattr(decision, "evaluate", evaluate)
+    assert answer_from_stored(HEADER, fold(EVENTS), "a file").recommendation is None
+    monkeypatch.setattr(decision, "answer_from_state", answer_from_state)
     with pytest.raises(RunFileError, match="a file contradict each other"):
-        evaluate_stored(HEADER, fold(EVENTS), "a file")
+        answer_from_stored(HEADER, fold(EVENTS), "a file")

@@ -7,7 +7,7 @@ import pathlib
 import msgspec
 
 from advisor.ask import catalogue_files
-from advisor.decide.decision import decide_again
+from advisor.decide.decision import answer_from_results
 from advisor.domain.answer import Answer
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
@@ -20,4 +20,4 @@ def read_run(name: str) -> Answer:
 
 def decide_run(name: str) -> Answer:
     """Return a kept run as `report` opens it."""
-    return decide_again(read_run(name), catalogue_files.read_shipped())
+    return answer_from_results(read_run(name), catalogue_files.read_shipped())
