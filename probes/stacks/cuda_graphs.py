@@ -93,14 +93,17 @@ def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> 
 
 def integration(call: str) -> str:
     """Return the lines that capture the expression `call`, which reads `inputs`, and replay it."""
+    captured = call.replace("inputs", "captured")
     return f"""\
+captured = tuple(tensor.clone() for tensor in inputs)
 with torch.no_grad():
     for _ in range({WARMUP_CALLS}):
-        {call}
+        {captured}
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        output = {call}
-# Each call, after new values are copied into the tensors in `inputs`; `output` is overwritten:
+        output = {captured}
+# Each call, which overwrites `output`:
+for target, tensor in zip(captured, inputs): target.copy_(tensor)
 graph.replay()
 """
 

@@ -11,6 +11,7 @@ import pathlib
 import shlex
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from advisor.report.answer_lines import MOST_CODE_LINES
 from probes import adapter, protocol
 from probes.checking import program_cell
 
+printed_call = lazy("probes.stacks.printed_call")
 runtime = lazy("onnxruntime.capi.onnxruntime_inference_collection")
 
 pytestmark = [
@@ -218,3 +220,12 @@ def test_an_input_of_one_row_is_exported_with_a_free_batch() -> None:
 def test_the_lines_of_a_cuda_graph_are_all_shown() -> None:
     lines = cuda_graphs.integration("model(*inputs)")
     assert shorten(lines, MOST_CODE_LINES, part=0) == lines.splitlines()
+
+
+def test_a_replayed_graph_reads_the_present_inputs() -> None:
+    captured, graph = (torch.zeros(2),), mock.Mock()
+    lines = cuda_graphs.integration("model(*inputs)")
+    call = printed_call.compile_call(lines, captured=captured, graph=graph, output=None)
+    call(torch.ones(2))
+    assert captured[0].tolist() == [1, 1]
+    graph.replay.assert_called_once_with()
