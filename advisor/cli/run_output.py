@@ -70,7 +70,7 @@ def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = N
             print_text(msgspec.json.encode(event))
         line = progress_lines.render_event(event)
         if line is not None:
-            print_status(line)
+            print_status(f"{event.at:.0f} s: {line}")
     if event is None:
         print_status("the run has finished and its answer is decided: nothing is measured again")
 

@@ -23,7 +23,7 @@ from advisor.cli.output import (
 )
 from advisor.cli.run_output import print_answer, show_answer
 from advisor.domain.constraints import CRITERIA
-from advisor.domain.errors import ExportFileError
+from advisor.domain.errors import ExportFileError, OptionValueError
 from advisor.domain.text import write_count
 from advisor.store.runs import HistoryEntry
 
@@ -46,6 +46,8 @@ def show(
 ) -> None:
     """Show the results of a stored run."""
     output_format = choose_output_format(json=json)
+    if times and not json:
+        raise OptionValueError("only JSON has the single times", "add --json, or leave out --times")
     from advisor.report import answer_files
 
     context = make_context()

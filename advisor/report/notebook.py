@@ -71,7 +71,7 @@ def show_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent],
 def _print_event(event: LoggedEvent) -> None:
     line = progress_lines.render_event(event)
     if line is not None:
-        sys.stderr.write(f"{escape_control_chars(line)}\n")
+        sys.stderr.write(f"{event.at:.0f} s: {escape_control_chars(line)}\n")
 
 
 def _notebook_display() -> types.ModuleType | None:

@@ -202,7 +202,7 @@ def test_several_lengths_are_one_run_with_a_mix_and_progress_is_on_standard_erro
     found = advisor.recommend("demo", progress=True, **options)
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "quick: build" in printed.err
+    assert " s: quick: build" in printed.err
     assert [each.share for each in found.answer.question.lengths] == [0.75, 0.25]
     table = found.to_dataframe()
     quick = table[table["arm"] == "quick"]

@@ -382,6 +382,8 @@ def test_a_run_has_percentiles_and_on_request_all_times(
 ) -> None:
     plain = json.loads(run_cli("show", recorded.name, "--json").stdout)
     full = json.loads(run_cli("show", recorded.name, "--json", "--times").stdout)
+    refused = run_cli("show", recorded.name, "--times")
+    assert (refused.returncode, "add --json" in refused.stderr) == (2, True)
     plain_cells, cells = (
         [cell for each in shown["results"]["measurements"] for cell in each["cells"]]
         for shown in (plain, full)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 
+import builders
 import pytest
 import recorded_runs
 from builders import replace
@@ -15,6 +16,7 @@ from forks import RunCli, run_command
 
 from advisor.cli.interruption import InterruptedRunError
 from advisor.domain.answer import Problem
+from advisor.domain.run_events import Resumed
 from advisor.execute import execution, runner
 from advisor.report import answer_files
 from advisor.report.answer_files import answer_of_run
@@ -196,6 +198,10 @@ def test_resume_names_the_run_that_it_takes_and_others_that_measure(
     assert stopped not in latest
     with store.find(stopped).writer():
         assert f"run {stopped} measures" in run_cli("resume", finished, home=tmp_path).stderr
+    (event,) = builders.events(Resumed())
+    late = replace(event, at=61.6)
+    monkeypatch.setattr(runner, "execute_controlled", lambda *_: iter([late]))
+    assert ": 62 s: resuming the run\n" in run_cli("resume", "latest", home=tmp_path).stderr
 
 
 def test_a_run_on_a_busy_machine_can_be_measured_again_from_its_builds(
