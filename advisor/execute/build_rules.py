@@ -96,10 +96,13 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
 
     An arm that is not known to gain waits for any that is, another for one of its workflow that
     promises as much, unless it can be built without a delay of others. None waits for a build that
-    may hang.
+    may hang, and no quick one that the model calls for: it costs less than a race.
     """
     state = progress.state
     if not remaining.skips_losing_arms(progress.question) or planned.id in state.controls:
+        return False
+    is_quick = planned.is_built_within(IMPORT_SECONDS)
+    if is_quick and planned.called_for is not None:
         return False
     rivals = [
         each
@@ -108,7 +111,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     ]
     if promise_of(planned) <= 0:
         return bool(rivals)
-    if planned.is_built_within(IMPORT_SECONDS) or _has_processors_for([planned, *ahead], progress):
+    if is_quick or _has_processors_for([planned, *ahead], progress):
         return False
     siblings = [each for each in rivals if each.workflow == planned.workflow]
     if progress.session.is_running(planned.id):

@@ -32,10 +32,9 @@ USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "
 #: By default PyTorch rounds float32 to TF32 in convolutions on a GPU, and the arms were measured
 #: without it.
 WITHOUT_TF32 = "torch.backends.cudnn.allow_tf32 = False  # as measured"
-#: Without it glibc returns the memory of outputs to the kernel after each call.
-KEEPS_MEMORY = """\
-# As measured, freed memory is kept. This alone may speed up eager PyTorch with large outputs:
-bytearray(31 * 2**20)"""
+#: Without it glibc returns the memory of outputs to the kernel after each call. On a CPU all arms
+#: were measured after it.
+KEEPS_MEMORY = "bytearray(31 * 2**20)  # keeps freed memory: eager was timed with it too"
 #: Name of the checkpoint in the lines of a workflow that opens it itself.
 CHECKPOINT = "CHECKPOINT"
 #: What the user has to make for an ONNX file.

@@ -14,8 +14,9 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import BreakEven
 from advisor.recipes.server import REQUEST, serving_lines
-from advisor.recipes.snippet import IMPORT_TORCH, call_as_given, lines_for, shorten
+from advisor.recipes.snippet import IMPORT_TORCH, KEEPS_MEMORY, call_as_given, lines_for, shorten
 from advisor.report.formatting import name_some
+from advisor.report.further_lines import keeps_memory
 from advisor.report.headline import certainty_line, first_line, write_headline
 from advisor.report.other_arms import wrapper_lines
 from advisor.report.setup_facts import describe_shapes
@@ -151,6 +152,8 @@ def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[st
         lines = f"model.eval()  # it was returned in training mode\n{lines}"
     if answer.results.inputs is not None:
         lines = call_as_given(answer.question, lines, answer.results.inputs.tensors)
+    if lines and keeps_memory(answer):
+        lines = f"{KEEPS_MEMORY}\n{lines}"
     return shorten(lines, most, part, known)
 
 

@@ -12,6 +12,7 @@ from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import has_random_weights
+from advisor.domain.plan import EAGER
 from advisor.domain.serving import AskedRate, ServedArm
 from advisor.report.formatting import name_some
 from probes.accuracy import Checked, Fault
@@ -29,10 +30,10 @@ BEYOND_ROUNDING: Mapping[Fault, str] = {
 WITHOUT_TF32 = "TF32 was off, also in convolutions; p3-advisor improve tries it."
 #: States that a line names.
 MOST_STATES = 3
-#: What is said of a CPU whose C library kept freed memory, also for the baseline.
+#: What is said of a CPU whose C library kept freed memory where no code of the answer has the line.
 MEMORY_KEPT = (
-    "All arms, eager too, ran with memory that calls free kept for the next call; a line of the "
-    "recipe does the same."
+    "Eager was timed after bytearray(31 * 2**20), which keeps memory that a call frees for the "
+    "next one: without that line yours may be slower."
 )
 DOUBTS: dict[Doubt, str] = {
     "busy": "the machine was busy",
@@ -85,13 +86,18 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     return f"{code} {speed_is}{doubt}; {outputs}."
 
 
+def keeps_memory(answer: Answer) -> bool:
+    """Return whether the C library kept freed memory, for the baseline too."""
+    return answer.baseline is not None and FREED_MEMORY in answer.baseline.settings
+
+
 def describe_adjustments(answer: Answer) -> list[str]:
     """Return what was done about what the model and the C library change in its process."""
     baseline = answer.baseline
     adjusted = baseline.adjusted if baseline else {}
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
     lines = [f"For equal conditions: {told}."] if told else []
-    if baseline and FREED_MEMORY in baseline.settings:
+    if keeps_memory(answer) and answer.advised and answer.advised.arm == EAGER:
         lines.append(MEMORY_KEPT)
     return lines
 

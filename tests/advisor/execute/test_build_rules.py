@@ -31,6 +31,7 @@ GAINING, SIBLING, HANGING = (
     builders.arm(arm, expected_build_seconds=20.0, possible_gain=2.0)
     for arm in ("compile", "compile/other", "hangs")
 )
+CALLED_FOR = builders.arm("cl", called_for="conv", expected_build_seconds=1.0, possible_gain=0.0)
 ENGINE, UNKNOWN = builders.arm("engine", builds_alone=True), builders.arm("unknown")
 FAILURE = Failure("unsupported", "open", "it has no such operator")
 ENDED, START = {"ended": [BASELINE, "failed"]}, Start(None, is_alone=False)
@@ -43,6 +44,8 @@ ENDED, START = {"ended": [BASELINE, "failed"]}, Start(None, is_alone=False)
         (ENGINE, Builds(), {}, Start(None, is_alone=True)),
         (UNKNOWN, Builds(begun=[GAINING]), {}, Wait("race")),
         (UNKNOWN, Builds(begun=[UNKNOWN]), {}, START),
+        (CALLED_FOR, Builds(begun=[GAINING]), {}, START),
+        (replace(CALLED_FOR, called_for=None), Builds(begun=[GAINING]), {}, Wait("race")),
         (UNKNOWN, Builds(begun=[HANGING]), {}, START),
         # A race of the baseline saves no build.
         (UNKNOWN, Builds(begun=[replace(GAINING, id=BASELINE)]), {}, START),

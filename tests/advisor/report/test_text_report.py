@@ -18,9 +18,11 @@ from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.model import OnnxModel
+from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import Flip, Side
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.text import MISSING, NO_BREAK_SPACE
+from advisor.recipes.snippet import KEEPS_MEMORY
 from advisor.report import explanation, markdown, page, text_report
 from advisor.report.answer_files import REPORT_FORMATS
 from advisor.report.answer_lines import (
@@ -402,6 +404,13 @@ def test_a_short_table_has_the_first_two_arms(monkeypatch: pytest.MonkeyPatch) -
     assert [line[:1] for line in text.splitlines() if re.match(r"\d[* ] ", line)] == ["1", "2", "3"]
 
 
-def test_the_short_answer_says_that_eager_was_timed_with_freed_memory_kept() -> None:
+@pytest.mark.parametrize("arm", [None, EAGER])
+def test_the_short_answer_says_that_eager_was_timed_with_freed_memory_kept(arm: str | None) -> None:
     made = built_answers.with_measurement(decide_run("cpu-demo"), settings={FREED_MEMORY: "kept"})
-    assert MEMORY_KEPT in " ".join(text_report.render_summary(made, 80).split())
+    advice = builders.known(made.recommendation)
+    made = builders.replace(made, recommendation=builders.replace(advice, arm=arm or advice.arm))
+    words = text_report.render_summary(made, 80).split()
+    found, code, line = (
+        " ".join(each) for each in (words, KEEPS_MEMORY.split(), MEMORY_KEPT.split())
+    )
+    assert (code in found, line in found) == (arm is None, arm is not None)
