@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
@@ -60,7 +60,7 @@ class AdvisorScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-too-low"), (MIN_HEIGHT, "-flat"), (20, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("question_mark", "help", "Help"),
-        bind("f1", "help", "Help"),  # where ? is text
+        Binding("f1", "help", "Help", key_display="F1"),  # where ? is text
         bind("escape", "back", "Back"),
         bind("q", "app.leave", "Quit"),
     ]

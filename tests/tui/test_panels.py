@@ -282,7 +282,7 @@ async def test_a_focused_field_stands_out_and_has_help(tui_context: Context) -> 
             await pilot.settle()
             labels = [each for each in setup.query("Field > Label") if each.rich_style.reverse]
             assert [each.parent for each in labels] == [widget.parent]
-            assert pilot.text().splitlines()[-1].startswith("f1 Help")
+            assert pilot.text().splitlines()[-1].startswith("F1 Help")
             await pilot.reach(HelpDialog, "question_mark" if name == "device" else "f1")
             assert description[:60] in pilot.text()
             await pilot.press("escape")
