@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -23,7 +23,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from advisor.cli.output import SKILL
+from advisor.ask.run_options import RunOptions
+from advisor.cli.options import FURTHER_NAMES
+from advisor.cli.output import SKILL, describe_latest
+from advisor.domain.errors import choose_among
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
 from advisor.domain.version import __version__
 
@@ -33,6 +36,11 @@ RESULTS = {0, 1, 4}
 MOST_WAIT_SECONDS = 45.0
 STOP_SECONDS = 20.0
 PROGRESS_LINES = 8
+#: What `measure` takes as `options`.
+OPTIONS = [
+    *(name.replace("_", "-") for name in RunOptions.__struct_fields__ if name != "model"),
+    *(name.removeprefix("--") for names in FURTHER_NAMES.values() for name in names),
+]
 NO_RUN = "No answer, and no run is stored: the measurement had only begun."
 
 RunName = Annotated[str, Field(description="a run's id, or latest")]
@@ -135,9 +143,34 @@ async def read(*arguments: str) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def given(options: Mapping[str, str | int]) -> list[str]:
+async def read_run(command: str, run: str, *arguments: str, **options: str | int) -> str:
+    """Return what a command prints of a run, after a line if `latest` is not the newest one."""
+    text = await read(command, *given(options), "--", run, *arguments)
+    return "\n\n".join(filter(None, (describe_latest(run), text)))
+
+
+class AdvisorServer(MCPServer):
+    """A server that refuses unknown arguments, which its base class leaves out."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:  # noqa: ANN401 - as its base class
+        for tool in await self.list_tools():
+            if tool.name == name:
+                known = tool.input_schema["properties"]
+                refuse_unknown("argument", arguments, known, f"{name} takes {', '.join(known)}")
+        return await super().call_tool(name, arguments, context)
+
+
+def refuse_unknown(
+    kind: str, names: Iterable[str], known: Collection[str], next_step: str = ""
+) -> None:
+    for name in names:
+        if name not in known:
+            raise ToolError(f"unknown {kind} {name!r}: {next_step or choose_among(name, known)}")
+
+
+def given(options: Mapping[str, object]) -> list[str]:
     return [
-        f"--{name}" if value is True else f"--{name}={value}"
+        f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")
         for name, value in options.items()
         if value
     ]
@@ -164,7 +197,7 @@ def _add_measuring_tools(
             ),
         ],
         options: Annotated[
-            dict[str, str | bool] | None,
+            dict[str, str | bool | int | float] | None,
             Field(
                 description="further options of p3-advisor recommend without their dashes, such as "
                 '{"dtype": "bfloat16", "batch-sizes": "1,16", "gpu": "cpu", "sandbox": true, '
@@ -177,6 +210,7 @@ def _add_measuring_tools(
 
         Takes one to two minutes; `follow` waits for the answer. One run at a time.
         """
+        refuse_unknown("option", (name.replace("_", "-") for name in options or {}), OPTIONS)
         arguments = given({"model": model, **(options or {})})
         return await start(["recommend", "--jsonl", *arguments], wait_seconds)
 
@@ -208,27 +242,27 @@ def _add_reading_tools(server: MCPServer, measurements: list[MeasuringProcess]) 
         """Show what a run recommends (so far), and how sure that is; all figures with `full`."""
         if measurements and measurements[-1].is_running and run == "latest":
             return await measurements[-1].answer()
-        return await read("show", *given({"full": full}), "--", run)
+        return await read_run("show", run, full=full)
 
     @server.tool()
     async def decide(priority: str = "", preset: str = "", run: RunName = "latest") -> str:
         """Score a stored run again with the weights of `measure`; measures nothing."""
-        return await read("decide", *given({"priority": priority, "preset": preset}), "--", run)
+        return await read_run("decide", run, priority=priority, preset=preset)
 
     @server.tool()
     async def explain(run: RunName = "latest", arm: ArmName = "") -> str:
         """Explain the score of a workflow: each figure, its rule and its source."""
-        return await read("explain", "--", run, arm)
+        return await read_run("explain", run, arm)
 
     @server.tool()
     async def recipe(run: RunName = "latest", arm: ArmName = "", batch_size: int = 0) -> str:
         """Return the code of an arm as it was measured, by default at the best batch size."""
-        return await read("recipe", *given({"batch-size": batch_size}), "--", run, arm)
+        return await read_run("recipe", run, arm, batch_size=batch_size)
 
     @server.tool()
     async def verify(run: RunName = "latest", arm: ArmName = "", batch_size: int = 0) -> str:
         """Run the code of `recipe`, check its outputs, and time it next to the baseline's."""
-        return await read("verify", *given({"batch-size": batch_size}), "--", run, arm)
+        return await read_run("verify", run, arm, batch_size=batch_size)
 
     @server.tool()
     async def workflows(model: str = "demo") -> str:
@@ -239,7 +273,7 @@ def _add_reading_tools(server: MCPServer, measurements: list[MeasuringProcess]) 
 def serve() -> None:
     """Serve until the client is gone; end the measurement that runs then."""
     instructions = SKILL.read_text(encoding="utf-8")
-    server = MCPServer("p3-advisor", version=__version__, instructions=instructions)
+    server = AdvisorServer("p3-advisor", version=__version__, instructions=instructions)
     measurements: list[MeasuringProcess] = []
     with tempfile.TemporaryDirectory(prefix="p3-mcp-") as folder:
         _add_measuring_tools(server, measurements, pathlib.Path(folder))

@@ -13,17 +13,31 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from advisor.ask.run_options import DTYPE_SPELLINGS, RunOptions
+from advisor.cli.output import describe_latest, print_status
 from advisor.domain.errors import CommandLineError, choose_among
+
+
+def tell_latest(name: str) -> str:
+    """Say on standard error if `latest` is not the newest run; return the name of the run."""
+    if notice := describe_latest(name):
+        print_status(notice)
+    return name
+
 
 RunName = Annotated[
     str,
     typer.Argument(
-        help="a run's id or its beginning, latest, the path of a run (with a /), or a file"
+        help="a run's id or its beginning, latest, the path of a run (with a /), or a file",
+        callback=tell_latest,
     ),
 ]
 #: For commands that need more of a run than its document has.
 StoredRunName = Annotated[
-    str, typer.Argument(help="a run's id or its beginning, latest, or the path of a run (with a /)")
+    str,
+    typer.Argument(
+        help="a run's id or its beginning, latest, or the path of a run (with a /)",
+        callback=tell_latest,
+    ),
 ]
 BatchSize = Annotated[
     int | None, typer.Option(metavar="ROWS", help="a measured one; default: that which gains most")

@@ -155,6 +155,28 @@ def make_context() -> Context:
     return Context.of_process()
 
 
+def describe_latest(name: str) -> str:
+    """Return that `latest` is not the newest run, and what to do; empty for another name."""
+    from advisor.store.runs import GOING_ON
+    from advisor.store.store import LATEST
+
+    store = make_context().store
+    passed_over = store.passed_over() if name == LATEST else None
+    if passed_over is None:
+        return ""
+    newest, chosen = passed_over
+    state, has_none = store.state_of(newest), "has no measurement yet"
+    problem = f"{has_none}; p3-advisor resume {newest.run_id} goes on with it"
+    if state in GOING_ON:
+        problem = f"{has_none} and is being measured"
+    elif state != "stopped":
+        problem = f"has no measurement; p3-advisor show {newest.run_id} says why"
+    return (
+        f"this is run {chosen.run_id} of {chosen.model}: the newest run, {newest.run_id} of "
+        f"{newest.model}, {problem}"
+    )
+
+
 def print_status(line: str) -> None:
     # A run continues when its log cannot be written.
     with contextlib.suppress(OSError):

@@ -139,8 +139,9 @@ def resume(
     seconds = parse_duration("--wait-for-quiet", wait_for_quiet) if wait_for_quiet else None
     from advisor.execute.execution import newest_resumable
 
-    chosen = store.find(run) if run else newest_resumable(store)
-    if run in {"", LATEST} and (readable := store.history()):
+    is_named = run not in {"", LATEST}
+    chosen = store.find(run) if is_named else newest_resumable(store)
+    if not is_named and (readable := store.history()):
         newest, name = readable[0], chosen.directory.name
         problem = "cannot go on" if newest.measured else "has no measurement"
         problem = "has finished" if newest.finished else problem

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import ArmName, AsJson, BatchSize, Output, RunName, StoredRunName
+from advisor.cli.options import (
+    ArmName,
+    AsJson,
+    BatchSize,
+    Output,
+    RunName,
+    StoredRunName,
+    tell_latest,
+)
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
@@ -55,7 +63,7 @@ def report(
     from advisor.report import answer_files, recipe_text
 
     selected = parse_formats(formats)
-    names = runs or ["latest"]
+    names = [tell_latest(name) for name in runs or ["latest"]]
     context = make_context()
     if len(names) > 1 and any(map(answer_files.is_file, names)):
         raise CommandLineError(

@@ -19,7 +19,6 @@ from advisor.domain.errors import (
     ModelCallError,
     ModelRefusedError,
     RunIsImportedError,
-    UnknownRunError,
 )
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
 from advisor.domain.run_state import Header, RunState
@@ -33,7 +32,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.store.runs import Run
-from advisor.store.store import Store
+from advisor.store.store import LATEST, Store
 
 
 def refuse_imported(header: Header) -> None:
@@ -96,16 +95,15 @@ def drop_refused(run: Run, context: Context) -> bool:
 def newest_resumable(store: Store) -> Run:
     """Return the newest run that can go on, or the newest unfinished one if none can.
 
-    Raise `UnknownRunError` if there is no unfinished run of this machine.
+    Without an unfinished run of this machine it is `latest`, which may have no clear answer. Raise
+    `UnknownRunError` if no run is stored.
     """
     newest: Run | None = None
     for run, state in store.resumable_runs():
         if state.can_go_on:
             return run
         newest = newest or run
-    if newest is None:
-        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
-    return newest
+    return newest or store.find(LATEST)
 
 
 def keeps_builds(answer: Answer) -> bool:

@@ -86,6 +86,15 @@ class Store:
                 return [run_id]
         return ids[-1:]
 
+    def passed_over(self) -> tuple[HistoryEntry, HistoryEntry] | None:
+        """Return the newest run and the one that `latest` is; None if these are the same run."""
+        ids = self._ids()
+        for run_id in self._latest(ids):
+            newest, chosen = self._entry(ids[-1]), self._entry(run_id)
+            if newest and chosen and newest != chosen:
+                return newest, chosen
+        return None
+
     def _holds(self, directory: pathlib.Path) -> bool:
         return directory.resolve().parent == self._runs.resolve()
 

@@ -119,9 +119,10 @@ def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
     assert failed in newest
     assert "stopped, no measurement" in newest
     assert "no measurement" not in useful
-    assert json.loads(run_here("show", "--json").stdout)["run_id"] == stored.directory.name
-    recipe = run_here("recipe", "latest", "pytorch-eager")
-    assert recipe.returncode == 0, recipe.stderr
+    for command in ("show", "explain", "recipe"):
+        shown = run_here(command)
+        assert f"this is run {stored.directory.name} of demo" in shown.stderr
+        assert (shown.returncode, f"p3-advisor resume {failed} goes" in shown.stderr) == (0, True)
 
 
 def test_the_history_has_the_answer_of_each_finished_run(run_here: RunCli, stored: Run) -> None:

@@ -33,7 +33,7 @@ def build():
 """
 QUICK = {
     "gpu": "cpu",
-    "batch-sizes": "1",
+    "batch-sizes": 1,
     "workflows": "pytorch-eager/default",
     "budget": "1s",
     "all-arms": True,
@@ -133,16 +133,18 @@ def test_an_agent_measures_decides_again_and_takes_the_code(
 
 def test_what_the_user_can_correct_is_an_error_with_its_next_step(tmp_path: pathlib.Path) -> None:
     async def work(client: Client) -> None:
-        for tool, arguments in (
-            ("measure", {"model": "bench.py:missing"}),
-            ("measure", {"model": "demo", "options": {"dtype": "int3"}}),
-            ("show", {"run": "unknown"}),
-            ("recipe", {"run": "--output=stolen"}),
-            ("follow", {}),
+        for tool, arguments, told in (
+            ("measure", {"model": "bench.py:missing"}, "next:"),
+            ("measure", {"model": "demo", "options": {"dtype": "int3"}}, "next:"),
+            ("measure", {"model": "demo", "options": {"batch_size": 2}}, "mean batch-sizes?"),
+            ("decide", {"options": {"preset": "serving"}}, "takes priority, preset, run"),
+            ("show", {"run": "unknown"}, "unknown"),
+            ("recipe", {"run": "--output=stolen"}, "--output=stolen"),
+            ("follow", {}, "int3"),
         ):
             found = await call(client, tool, **arguments)
             assert isinstance(found, str), "an error is its text"
-            assert tool != "measure" or "next:" in found
+            assert told in found
         assert not (tmp_path / "stolen").exists(), "a run's name is never an option"
 
     talk(tmp_path, work)
