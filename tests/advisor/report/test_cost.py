@@ -71,11 +71,8 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     entry = entry._replace(measured=builders.replace(entry.measured, memory_bytes=unknown))
     assert "; memory not known: no counter, as in some containers" in cost_line(answer, entry)
     assert cost_line(answer, entry, has_details=False).endswith("; memory not known")
-    late = entry._replace(
-        measured=builders.replace(
-            entry.measured, memory_bytes=MemoryBytes(peak=None, source=PENDING_SOURCE)
-        )
-    )
+    pending = builders.replace(unknown, source=PENDING_SOURCE)
+    late = entry._replace(measured=builders.replace(entry.measured, memory_bytes=pending))
     for goes_on, why in ((True, PENDING_SOURCE), (False, NOT_READ)):
         made = builders.replace(answer, in_progress=goes_on)
         assert f"; memory {why}" in cost_line(made, late)

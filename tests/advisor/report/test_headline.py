@@ -331,7 +331,6 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect
         ("cpu-generate-demo-gpt2", []),
         ("cpu-vit-base-float32", []),
     ],
-    ids=["shown", "within the interval", "named for all sizes", "by less than the rubric asks"],
 )
 def test_an_arm_that_is_faster_at_one_size_alone_is_named(run: str, sizes: list[str]) -> None:
     lines = built_answers.headline(decide_run(run), "batch-sizes")
@@ -426,12 +425,9 @@ def test_an_unfit_machine_gives_ranges_at_all_weights(performance: int, expect: 
     expect(f"headline-unfit-{performance}", built_answers.headline(found.answer))
 
 
-def test_a_share_below_the_limit_is_not_rounded_up_to_it() -> None:
+def test_figures_that_differ_are_not_rounded_to_the_same() -> None:
     written = [format_share_of_draws(share) for share in (0.9499, 0.95, 0.989, 0.995)]
     assert written == ["94 %", "95 %", "98 %", "over 99 %"]
-
-
-def test_figures_have_the_digits_in_which_they_differ() -> None:
     assert format_apart(2.2312, 2.2309) == ("2.2312", "2.2309")
     assert format_apart(2.23, 2.22) == ("2.23", "2.22")
 
