@@ -23,7 +23,7 @@ from advisor.ask.option_values import (
     parse_function,
     parse_tolerance,
 )
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import RunOptions, given_options
 from advisor.ask.task import (
     check_gpus_per_model,
     check_task,
@@ -102,6 +102,7 @@ def resolve(
         offline=run_options.offline or run_options.sandbox,
         sandbox=run_options.sandbox,
         all_arms=run_options.all_arms,
+        asked=given_options(run_options),
     )
 
 

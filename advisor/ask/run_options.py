@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import shlex
 from typing import Annotated, Literal
 
 import msgspec
 
 from advisor.domain.constraints import EXAMPLES
+from advisor.domain.question import write_command
 
 
 def _option(
@@ -322,14 +322,16 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     no_mouse: bool = False
 
 
+def given_options(run_options: RunOptions) -> dict[str, str | bool | float]:
+    """Return the model, and the options that differ from their defaults."""
+    values = {
+        field.encode_name: getattr(run_options, field.name)
+        for field in msgspec.structs.fields(RunOptions)
+        if getattr(run_options, field.name) != field.default
+    }
+    return {"model": run_options.model, **values}
+
+
 def command_of(run_options: RunOptions) -> str:
     """Return the command that asks the same question and prints the JSON document."""
-    words = ["p3-advisor", "recommend", run_options.model, "--json"]
-    for field in msgspec.structs.fields(RunOptions):
-        value = getattr(run_options, field.name)
-        if field.name != "model" and value != field.default:
-            words += [
-                f"--{field.encode_name.replace('_', '-')}",
-                *([] if value is True else [str(value)]),
-            ]
-    return shlex.join(words)
+    return write_command({"model": "", "json": True, **given_options(run_options)})

@@ -69,7 +69,8 @@ def recommend(
     if is_unfit and not (is_met and decision.word != "OPEN"):
         fastest = max(rivals, key=lambda each: (each.speedup, -each.rank))
         leaders = (RankedArm(each, answer.measurements[each.arm]) for each in (winner, fastest))
-        raise machine_unfit(results, next_budget, *leaders)
+        again = answer.question.ask_again(budget=next_budget.name) if next_budget else ""
+        raise machine_unfit(results, again, *leaders)
     return _advise(answer, catalogue, winner, decision, by_shape, next_budget)
 
 
@@ -131,14 +132,14 @@ def _advise(
 
 
 def machine_unfit(
-    results: Results, budget: Budget | None, leader: RankedArm, fastest: RankedArm
+    results: Results, again: str, leader: RankedArm, fastest: RankedArm
 ) -> MachineUnfitError:
-    """`budget` is that of a further run; None where no budget makes more repetitions."""
+    """`again` asks for more repetitions; empty where no budget makes more."""
     reason = trust.find_unfitness(results)[0]
     next_step = "stop other work on this machine and measure again"
     if not results.is_busy:
-        longer = f"longer with --budget {budget.name}, or " if budget else ""
-        next_step = f"measure {longer}on a machine whose processors nothing else uses"
+        next_step = "measure on a machine whose processors nothing else uses"
+        next_step += f", or longer: {again}" if again else ""
     places = {"seems to lead by score": leader, "seems the fastest": fastest}
     if leader.arm == fastest.arm:
         places = {"seems to lead by score and speed": leader}
@@ -267,7 +268,7 @@ def _next_steps(
         if build.fix and build.arm not in decision.outstanding
     ]
     left_out = [
-        f"to measure {each.title} too: leave out --workflows"
+        f"to measure {each.title} too: {answer.question.ask_again(workflows=None)}"
         for each in answer.excluded
         if each.arm == PLAIN_COMPILE and each.status == "excluded" and not each.fix
         # The same compiler with a static cache, for generated text, needs no such comparison.
@@ -284,13 +285,14 @@ def _settling_steps(
     answer: Answer, decision: Decision, trust: Trust, budget: Budget | None
 ) -> list[str]:
     late = [each for each in answer.unmeasured if each.arm in decision.outstanding]
-    fix = next(filter(None, (each.fix for each in late)), "allow more with --budget")
+    again = answer.question.ask_again
+    fix = next(filter(None, (each.fix for each in late)), again(all_arms=True))
     steps = [f"to measure {join_names([each.title for each in late])} too: {fix}"] if late else []
     is_noisy = decision.word == "OPEN" or trust == "D"
     if is_noisy or (decision.word == "LIKELY" and decision.needed_repetitions):
-        quiet = " --wait-for-quiet 5min" if is_noisy or budget is None else ""
-        longer = f" --budget {budget.name}" if budget else ""
-        steps.append(f"measure again with{quiet}{longer}, which repeats the leaders")
+        changes = {"wait_for_quiet": "5min"} if is_noisy or budget is None else {}
+        changes |= {"budget": budget.name} if budget else {}
+        steps.append(f"to repeat the leaders: {again(**changes)}")
     return steps
 
 

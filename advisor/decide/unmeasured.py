@@ -90,7 +90,7 @@ def _planned(
             missing,
             status=status,
             reason=failure.reason,
-            fix=(more_time(state, header.question) if is_late(failure) else failure.fix)
+            fix=_step_of_failure(failure, header, state)
             or _install_step(header, workflow, failure)
             or _step_of_known_fault(header, workflow, status),
             skip_cause=failure.skip_cause,
@@ -107,6 +107,13 @@ def _planned(
     served = results.serving.arms if results.serving else ()
     own = next((each for each in served if each.arm == planned.id), None)
     return missing if own is None else _too_slow(missing, own)
+
+
+def _step_of_failure(failure: Failure, header: Header, state: RunState) -> str | None:
+    """Return how an arm is measured that was left out to save time, else its own next step."""
+    if failure.skip_cause == "cannot-lead":
+        return header.question.ask_again(all_arms=True)
+    return more_time(state, header.question) if is_late(failure) else failure.fix
 
 
 def is_late(failure: Failure) -> bool:
@@ -133,7 +140,7 @@ def more_time(state: RunState, question: Question) -> str:
         seconds = state.at * len(arms) / max(len(arms) - len(left), 1)
     if math.isfinite(question.seconds):
         seconds = max(seconds, LEAST_MORE * question.seconds)
-    return f"allow more with --budget {write_duration(seconds)}"
+    return question.ask_again(budget=write_duration(seconds))
 
 
 def status_of(failure: Failure) -> Status:
@@ -272,7 +279,7 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
     if is_limited and not any(each.fastest_start for each in measured.values()):
         return ConstraintUndecidedError(
             f"no start was measured, so nothing shows whether a workflow meets --require {asked}",
-            "ask again with --cold-start, which measures how the leaders start",
+            f"to measure how the leaders start: {answer.question.ask_again(cold_start=True)}",
         )
     late = [each for each in answer.unmeasured if each.arm in outstanding]
     spreads = [spread for each in scored for spread in crossed_bounds(each, measured[each.arm])]
@@ -282,7 +289,8 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
         titles = [each.title for each in late[:MOST_NAMED]]
         may_meet.append(f"not measured: {join_names(titles)}")
     if spreads or late:
-        longer = "measure longer with --budget, on a machine that does nothing else"
+        again = answer.question.ask_again(budget="thorough")
+        longer = f"measure longer, on a machine that does nothing else: {again}"
         return ConstraintUndecidedError(
             f"the figures do not show whether a workflow meets --require {asked}: "
             f"{'; '.join(may_meet)}",

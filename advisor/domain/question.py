@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -73,6 +74,16 @@ def choose_next_budget(
     if enough:
         return min(enough, key=lambda budget: budget.measuring_seconds)
     return max(more, key=lambda budget: budget.repeats, default=None)
+
+
+def write_command(options: Mapping[str, str | bool | float | None]) -> str:
+    """Return the command of `recommend` with these options by their names; None is left out."""
+    words = ["p3-advisor", "recommend", str(options["model"])]
+    for name, value in options.items():
+        if name != "model" and value is not None:
+            flag = f"--{name.replace('_', '-')}"
+            words += [flag] if value is True else [flag, str(value)]
+    return shlex.join(words)
 
 
 class RequestLengths(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +187,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     load: LoadQuestion | None = None
     #: UUIDs of the GPUs over which each model is split, besides `gpu`; empty for one device.
     further_gpus: tuple[str, ...] = ()
+    #: The options as the user gave them, but for defaults; empty for a run of another machine.
+    asked: dict[str, str | bool | float] = {}
+
+    def ask_again(self, **changes: str | bool | None) -> str:
+        """Return the command that asks this question with other options; None leaves one out.
+
+        If the command is not known, only the changes are named.
+        """
+        if self.asked:
+            return write_command({**self.asked, **changes})
+        given = write_command({"model": "", **changes}).partition(" '' ")[2]
+        left_out = " and ".join(f"--{name}" for name, value in changes.items() if value is None)
+        return f"ask again with {given}" if given else f"ask again without {left_out}"
 
     @property
     def precision(self) -> str:

@@ -163,12 +163,19 @@ def propose_again(
             "the GPU of that run is not attached",
             "retry on the machine of the run, or ask again for a device of this one",
         )
+    changes = {
+        "workflows": ",".join(workflows),
+        "budget": budget.name if budget else "",
+        "python": python,
+        "all_arms": all_arms or bool(python),
+    }
     question = msgspec.structs.replace(
         question,
         workflows=workflows,
         budget=budget or question.budget,
         python=here.software.executable,
         all_arms=all_arms or question.all_arms or bool(python),
+        asked=question.asked and {**question.asked, **{k: v for k, v in changes.items() if v}},
     )
     return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue))
 

@@ -32,8 +32,6 @@ from probes.outcome import Failure, FailureStatus
 LEAST_CONVOLUTIONS = 2
 #: How arms fail for what they may share with others of their workflow.
 SHARED: set[FailureStatus] = {"unsupported", "build-failed", "not-engaged"}
-#: What a user can do about an arm that is not built because it cannot lead.
-ALL_ARMS = "ask again with p3-advisor recommend --all-arms"
 
 
 def needed_arms(state: RunState, question: Question) -> list[Arm]:
@@ -170,7 +168,7 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
         if each.option is not None and each.status == "excluded"
     }
     return {
-        arm: Failure("skipped", "build", _reason(each, advised), ALL_ARMS, skip_cause="cannot-lead")
+        arm: Failure("skipped", "build", _reason(each, advised), skip_cause="cannot-lead")
         for arm, each in found.items()
         if each is not None and each.score <= least
     }

@@ -52,6 +52,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode_run(run: Run) -> bytes:
     header = run.header()
+    # Its command is of no use on another machine, and may name files of this one.
+    question = msgspec.structs.replace(header.question, asked={})
+    header = msgspec.structs.replace(header, question=question)
     lines = [msgspec.json.encode(each) for each in (header, *run.events())]
     body = _without_directories(b"".join(line + b"\n" for line in lines))
     manifest = Manifest(schema=SCHEMA, sha256=hashlib.sha256(body).hexdigest())

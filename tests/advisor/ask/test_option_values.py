@@ -29,7 +29,7 @@ from advisor.ask.option_values import (
     parse_priorities,
     parse_tolerance,
 )
-from advisor.ask.run_options import RunOptions, command_of
+from advisor.ask.run_options import RunOptions, command_of, given_options
 from advisor.domain.constraints import (
     ARM_FIGURES,
     CRITERIA,
@@ -264,6 +264,10 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
         "p3-advisor recommend demo --json --offline --batch-sizes 1,64 --input-tokens 64"
         " --gpu 'RTX 4090' --price-per-hour 2.5 --require 'portability>=2'"
     )
+    (known, unknown) = (builders.question(asked=each) for each in (given_options(asked), {}))
+    again = command_of(asked).replace(" --json", "").replace("1,64", "2") + " --all-arms"
+    assert known.ask_again(batch_sizes="2", all_arms=True) == again
+    assert unknown.ask_again(batch_sizes="2") == "ask again with --batch-sizes 2"
 
 
 def test_the_help_of_the_batch_sizes_has_the_defaults_of_the_catalogue() -> None:

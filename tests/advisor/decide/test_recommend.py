@@ -451,16 +451,16 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
 
 def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
     noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
-    budget = builders.question().budget
+    again = builders.question().ask_again(budget="test")
     (measured,) = noisy.measurements
     ends = Interval(value=2.0, low=1.4, high=4.0)
     leader = RankedArm(builders.scored_arm("one"), replace(measured, speedup=ends))
-    further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
+    further, last = (machine_unfit(noisy, each, leader, leader) for each in (again, ""))
     fast = replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
     fastest = RankedArm(builders.scored_arm("two"), fast)
-    told = machine_unfit(noisy, None, leader, fastest).what
+    told = machine_unfit(noisy, "", leader, fastest).what
     nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
-    undecided = machine_unfit(noisy, None, unknown, unknown).what
+    undecided = machine_unfit(noisy, "", unknown, unknown).what
     texts = [further.what, further.next_step, last.next_step, told, undecided]
     expect("machine-unfit", texts)

@@ -53,7 +53,9 @@ def run(home: pathlib.Path) -> Run:
     made = Store(home).create(
         builders.header(
             question=builders.question(
-                python=interpreter, model=FactoryModel(name="/home/somebody/net.py:build")
+                python=interpreter,
+                model=FactoryModel(name="/home/somebody/net.py:build"),
+                asked={"data": "/data/of-somebody"},
             ),
             machine=machine,
         )
