@@ -20,6 +20,8 @@ CPU = "cpu"
 #: Why no GPU of a machine can be used: it has none, or its torch is a CPU build.
 NoGpuReason = Literal["no-gpu", "cpu-build"]
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+#: How PyTorch names GPUs by their number; without one it is the first.
+PYTORCH_NAME = re.compile(r"(?:cuda|gpu)(?::(\d+))?")
 WHOLE_GPUS_ONLY = "memory, clocks and power can be read for whole GPUs only"
 
 
@@ -58,7 +60,7 @@ def choose_gpu(
 
 def _index_of(text: str, visible: Sequence[Gpu]) -> str:
     """Return the index that `cuda` or `cuda:0` of PyTorch stands for; other names as they are."""
-    named = re.fullmatch(r"(?:cuda|gpu)(?::(\d+))?", text.lower())
+    named = PYTORCH_NAME.fullmatch(text.lower())
     if named is None:
         return CPU if text.lower() == CPU else text
     number = int(named[1] or 0)
@@ -148,6 +150,13 @@ def _not_attached(
 ) -> GpuNotAttachedError | UnknownGpuError:
     attached = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
     catalogue_name = find_known_gpu(text, catalogue)
+    if named := PYTORCH_NAME.fullmatch(text.lower()):
+        number = int(named[1] or 0)
+        meant = f"GPU {number}" if number else "the first GPU"
+        return GpuNotAttachedError(
+            f"{text} means {meant}, which is not attached; attached: {attached}",
+            "use cpu, or run p3-advisor on a machine that has this GPU",
+        )
     if catalogue_name is None:
         known = [CPU, *(str(gpu.index) for gpu in machine.gpus), *catalogue.gpus]
         return UnknownGpuError(

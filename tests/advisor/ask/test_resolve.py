@@ -199,12 +199,17 @@ def test_a_gpu_is_found_by_its_names_and_by_cuda_visible_devices(
 
 
 @pytest.mark.parametrize(
-    ("gpus", "text"),
-    [((H100, H200), "200"), ((H100, H200), "GPU-"), ((), "cuda"), ((), "cuda:0"), ((), "cuda:2")],
+    ("gpus", "text", "told"),
+    [
+        ((H100, H200), "200", "unknown GPU"),
+        ((H100, H200), "GPU-", "unknown GPU"),
+        ((), "gpu", "gpu means the first GPU, which is not attached"),
+        ((), "cuda:2", "cuda:2 means GPU 2"),
+    ],
 )
-def test_a_gpu_that_is_absent_is_refused(gpus: tuple[Gpu, ...], text: str) -> None:
+def test_a_gpu_that_is_absent_is_refused(gpus: tuple[Gpu, ...], text: str, told: str) -> None:
     machine = builders.gpu_machine(*gpus) if gpus else builders.machine()
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match=told):
         choose_gpu(text, machine, SHIPPED)
 
 
