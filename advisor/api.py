@@ -9,6 +9,7 @@ torch, so that the advisor itself never imports torch.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import pathlib
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import DTYPE_SPELLINGS, RunOptions
+from advisor.ask.run_options import DTYPE_SPELLINGS, FURTHER_NAMES, RunOptions
 from advisor.domain.answer import Answer
 from advisor.domain.errors import (
     ModelRefusedError,
@@ -27,8 +28,9 @@ from advisor.domain.errors import (
     choose_among,
     reported_as,
 )
+from advisor.domain.model import ExportedModel, FactoryModel
 from advisor.domain.run_events import LoggedEvent
-from advisor.execute.drafts import create, propose_or_answer
+from advisor.execute.drafts import DraftRun, create, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
 from advisor.report.answer_files import answer_of_run
@@ -68,6 +70,8 @@ def recommend(
     draft = propose_or_answer(run_options, context)
     if isinstance(draft, Answer):
         return Report(draft, context.catalogue())
+    if not isinstance(model, (str, pathlib.Path)):
+        draft = _mark_copy(draft)
     run = create(draft, context)
     show = show_progress(draft.plan, wanted=progress)
     try:
@@ -112,6 +116,15 @@ def _read_options(
     return make_options(name, priorities, options)
 
 
+def _mark_copy(draft: DraftRun) -> DraftRun:
+    """Return the draft of a live module that knows that its file is a copy."""
+    saved = draft.question.model
+    if isinstance(saved, (FactoryModel, ExportedModel)):
+        saved = msgspec.structs.replace(saved, is_copy=True)
+    question = msgspec.structs.replace(draft.question, model=saved)
+    return dataclasses.replace(draft, question=question)
+
+
 def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> str:
     """Save a `torch.nn.Module` below `directory`; return its name for `--model`.
 
@@ -149,6 +162,7 @@ def make_options(
 
     Raise `TypeError` for an unknown option and `OptionValueError` for a wrong value.
     """
+    options = {FURTHER_NAMES.get(name, name): value for name, value in options.items()}
     known = {*RunOptions.__struct_fields__} - {"model", "priority", "preset"}
     unknown = [name for name in options if name not in known]
     if unknown:

@@ -34,6 +34,8 @@ DTYPE_SPELLINGS = {
     **dict.fromkeys(("fp16", "f16", "half"), "float16"),
     "bf16": "bfloat16",
 }
+#: What other programs call options.
+FURTHER_NAMES = {"device": "gpu", "precision": "dtype"}
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

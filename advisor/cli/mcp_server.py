@@ -23,8 +23,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from advisor.ask.run_options import RunOptions
-from advisor.cli.options import FURTHER_NAMES
+from advisor.ask.run_options import FURTHER_NAMES, RunOptions
 from advisor.cli.output import SKILL, describe_latest
 from advisor.domain.errors import choose_among
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
@@ -39,7 +38,7 @@ PROGRESS_LINES = 8
 #: What `measure` takes as `options`.
 OPTIONS = [
     *(name.replace("_", "-") for name in RunOptions.__struct_fields__ if name != "model"),
-    *(name.removeprefix("--") for names in FURTHER_NAMES.values() for name in names),
+    *FURTHER_NAMES,
 ]
 NO_RUN = "No answer, and no run is stored: the measurement had only begun."
 

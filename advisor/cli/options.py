@@ -12,7 +12,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.run_options import DTYPE_SPELLINGS, RunOptions
+from advisor.ask.run_options import DTYPE_SPELLINGS, FURTHER_NAMES, RunOptions
 from advisor.cli.output import describe_latest, print_status
 from advisor.domain.errors import CommandLineError, choose_among
 
@@ -63,8 +63,6 @@ POSITIONAL = inspect.Parameter(
         typer.Argument(metavar="[MODEL]", help="the same as --model", rich_help_panel="Model"),
     ],
 )
-#: What other programs call these options.
-FURTHER_NAMES = {"gpu": ("--device",), "dtype": ("--precision",)}
 
 
 def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -121,7 +119,7 @@ def option_parameters() -> list[inspect.Parameter]:
         choices = typing.get_args(kind)
         option = typer.Option(
             f"--{field.encode_name.replace('_', '-')}",
-            *FURTHER_NAMES.get(field.name, ()),
+            *(f"--{other}" for other, name in FURTHER_NAMES.items() if name == field.name),
             help=meta.description,
             rich_help_panel=meta.extra["section"],
             **(_choice(choices) if choices else {"metavar": meta.extra["value"]}),

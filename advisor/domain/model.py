@@ -51,6 +51,8 @@ class FactoryModel(_Model, frozen=True, kw_only=True, tag="factory"):
 
     name: str
     inputs: GivenInputs = ""
+    #: Whether the file is our copy of a module in the memory of the user's program.
+    is_copy: bool = False
 
 
 class ExportedModel(_Model, frozen=True, kw_only=True, tag="exported"):
@@ -58,6 +60,8 @@ class ExportedModel(_Model, frozen=True, kw_only=True, tag="exported"):
 
     name: str
     inputs: GivenInputs = ""
+    #: As that of `FactoryModel`.
+    is_copy: bool = False
 
 
 class OnnxModel(_Model, frozen=True, kw_only=True, tag="onnx"):

@@ -19,7 +19,11 @@ from advisor.store.files import open_regular
 from probes.protocol import MARK_VARIABLE
 
 #: The modules of `probes.subjects` that count the rows of a kind of model.
-MODULES = {FactoryModel: "factory", ExportedModel: "exported", OnnxModel: "onnx_inputs"}
+MODULES: dict[type, str] = {
+    FactoryModel: "factory",
+    ExportedModel: "exported",
+    OnnxModel: "onnx_inputs",
+}
 SCRIPT = f"""{WITHOUT_CURRENT_DIRECTORY}
 import importlib, os, pathlib, runpy
 worker, module, name, given, confined, folder = sys.argv[1:]

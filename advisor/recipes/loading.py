@@ -40,6 +40,9 @@ from advisor.recipes.calls import (
 )
 from probes.facts import InputSpec
 
+#: The comment at a file that the user has not written.
+COPY = "a copy: put your own module and its inputs here"
+
 
 def loading_lines(
     question: Question, batch_size: int, inputs: Sequence[InputSpec] | None = None
@@ -111,6 +114,7 @@ def _exported_lines(
 ) -> list[str]:
     """Return the lines that load a file; the tensors of nested inputs become positional ones."""
     is_nested = any(each.nested or each.name for each in inputs or ())
+    comment = COPY if model.is_copy else "path of your file"
     made, examples = "program.module()", "program.example_inputs[0]"
     if is_nested:
         nested = '(((), given) if hasattr(given, "items") else (given, {}))'
@@ -121,7 +125,7 @@ def _exported_lines(
     return [
         *(nested_call(len(inputs or ())) if is_nested else ()),
         *_given_lines(model.inputs),
-        f"program = torch.export.load({quoted(file_name(model.name))})  # path of your file",
+        f"program = torch.export.load({quoted(file_name(model.name))})  # {comment}",
         f"model = {made}{to_device(question)}",
         *_example_lines(examples, question, batch_size, inputs),
     ]
@@ -135,8 +139,8 @@ def _factory_lines(
     if not function.isidentifier():
         raise NoRecipeError("the name of the factory is not a name of Python", "measure again")
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
-    comment = "your code"
-    if place.endswith(".py"):
+    comment = COPY if model.is_copy else "your code"
+    if place.endswith(".py") and not model.is_copy:
         comment += f": run this in the folder of {in_comment(file_name(place))}"
     imported = [f"from {module} import {function}  # {comment}"]
     names = module.split(".")

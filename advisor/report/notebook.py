@@ -27,8 +27,10 @@ from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.domain.text import escape_control_chars
 from advisor.domain.version import how_to_install
 from advisor.report import answer_files, figures, progress_lines
+from advisor.report.answer_lines import code_lines
 from advisor.report.headline import write_headline
 from advisor.report.ranking import ranking_rows
+from advisor.report.text_report import where_more_is
 from probes.events import PhaseStarted
 
 if TYPE_CHECKING:
@@ -174,7 +176,9 @@ class Report:
         return path
 
     def __repr__(self) -> str:
-        return "\n".join(line.text for line in write_headline(self.answer))
+        code = [f"    {line}" for line in code_lines(self.answer)]
+        lines = [line.text for line in write_headline(self.answer)]
+        return "\n".join([*lines, *code, *where_more_is(self.answer)])
 
     def _repr_html_(self) -> str:
         return render_html(self.answer)

@@ -108,7 +108,7 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
         _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),
         [f"    {line}" for line in code_lines(answer, extent.code_lines, extent.part_lines)],
         _ranking_within(answer, width, extent.arms),
-        [*_wrapped(lines, width), *_where_more_is(answer)],
+        [*_wrapped(lines, width), *where_more_is(answer)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -206,7 +206,7 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     return [each for each in ranking if each in chosen]
 
 
-def _where_more_is(answer: Answer) -> list[str]:
+def where_more_is(answer: Answer) -> list[str]:
     """Return the commands that show more, each in a line that can be copied."""
     shown = _document_command(answer)
     if not shown.endswith(AS_DOCUMENT):

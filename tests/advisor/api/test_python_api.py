@@ -81,6 +81,7 @@ def test_a_document_is_decided_again_without_a_measurement() -> None:
     assert other.answer.question.priorities.performance == 100
     assert run.answer.question.priorities.performance != 100
     assert other.recommendation is not None
+    assert f"p3-advisor recipe {FILE}" in repr(run)
     assert run.compare(other).conclusion == "same-run"
 
 
@@ -153,7 +154,8 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
         {"batch_sizes": (1, 16), "budget": "30s", "require": ["speedup>=1.2", "portability>=B"]},
     )
     assert made.batch_sizes == "1,16"
-    assert make_options("demo", None, {"dtype": "bf16"}).dtype == "bfloat16"
+    made_elsewhere = make_options("demo", None, {"precision": "bf16", "device": "cpu"})
+    assert (made_elsewhere.dtype, made_elsewhere.gpu) == ("bfloat16", "cpu")
     assert make_options("demo", None, {"batch_sizes": 4}).batch_sizes == "4"
     assert made.budget == "30s"
     assert made.require == "speedup>=1.2,portability>=B"

@@ -9,6 +9,7 @@ from typing import Any
 import builders
 import numpy as np
 import pytest
+from builders import replace
 from lazy import torch
 
 from advisor.domain.errors import NoRecipeError
@@ -56,6 +57,12 @@ def test_a_file_that_makes_its_model_has_the_same_weights_in_each_process(
     question = builders.question(model=FactoryModel(name=f"/x/{file}:build"))
     snippet = compose_snippet(question, 4, INTEGRATION, (TOKENS,))
     assert snippet.index("torch.manual_seed(0)") < snippet.index(imported)
+    for model, places in ((question.model, 1), (replace(question.model, is_copy=True), 0)):
+        lines = compose_snippet(replace(question, model=model), 4, INTEGRATION, (TOKENS,))
+        assert (lines.count("in the folder of"), lines.count("put your own")) == (
+            places,
+            1 - places,
+        )
 
 
 def test_a_file_with_the_name_of_a_keyword_is_run_by_its_name() -> None:
