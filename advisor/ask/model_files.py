@@ -101,7 +101,7 @@ def check_factory(file: pathlib.Path, function: str, *, has_inputs: bool = True)
 def functions_of(file: pathlib.Path) -> list[str]:
     """Return the functions of a Python file, which is not executed, that need no arguments.
 
-    Those that are likely to make a model come first.
+    Those that are likely to make a model come first, those that are named after inputs last.
     """
     found = [
         node
@@ -117,6 +117,8 @@ def _functions(place: ast.Module | ast.ClassDef) -> list[ast.FunctionDef]:
 
 def _unlikeliness(node: ast.FunctionDef) -> int:
     """Return a rank: functions that return a pair, functions that may return one, and others."""
+    if node.name.endswith("inputs"):
+        return 3
     returned = {type(each.value) for each in ast.walk(node) if isinstance(each, ast.Return)}
     return 0 if ast.Tuple in returned else 1 if {ast.Call, ast.Name} & returned else 2
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pathlib
+import shlex
 import sys
 import types
 import zipfile
@@ -164,6 +165,9 @@ def check_returned(
     returned: object, target: str
 ) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """Return the module, its positional and its keyword inputs; raise `ModelError` otherwise."""
+    if isinstance(returned, torch.nn.Module):
+        reason = f"{target!r} returned {type(returned).__name__} without example inputs"
+        raise ModelError(reason, _ways_to_give_inputs(target))
     if not isinstance(returned, tuple) or len(returned) not in {2, 3}:
         raise ModelError(f"{target!r} returned {type(returned).__name__}, not a pair", CONTRACT)
     module, inputs, keywords = (*returned, {}) if len(returned) == 2 else returned
@@ -181,6 +185,15 @@ def check_returned(
         reason = f"{target!r} returned a third value that is not a dictionary of keyword arguments"
         raise ModelError(reason, CONTRACT)
     return module, tuple(inputs), dict(keywords)
+
+
+def _ways_to_give_inputs(target: str) -> str:
+    """Name the function `NAME_inputs` beside the factory `NAME`, if its module has one."""
+    place, _, name = target.rpartition(":")
+    module = sys.modules.get(pathlib.Path(place).stem if place.endswith(".py") else place)
+    made = f"{name}_inputs"
+    inputs = shlex.quote(f"{place}:{made}") if hasattr(module, made) else "FILE.py:FUNCTION"
+    return f"let it return (module, inputs), or name what returns the inputs: --inputs {inputs}"
 
 
 def arguments_like(

@@ -217,6 +217,7 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(
         "class Settings: ...\n"
         "class Block(torch.nn.Module):\n    def __init__(self, width): ...\n"
         "class Net(torch.nn.Module):\n    def forward(self, x): ...\n"
+        "def net_inputs(): return 1, 2\n"
         "def _load(): return Net(), 1\n"
         "def scale(x): return x\n"
         "def net(*, width=8): return Net(width)\n"

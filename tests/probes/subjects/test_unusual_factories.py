@@ -278,19 +278,16 @@ def test_a_model_of_one_number_of_rows_is_refused_with_that_number() -> None:
     subject.settle_inputs(5, 1)
 
 
-def test_the_third_value_of_a_factory_is_named_where_it_is_wrong() -> None:
-    tensor = torch.zeros(2)
-    for third in (tensor, {1: tensor}):
-        returned = (torch.nn.Linear(2, 2), torch.zeros(1, 2), third)
-        with pytest.raises(ModelError, match="third value"):
-            factory.check_returned(returned, "models.py:build")
-
-
-def test_a_module_instead_of_a_function_is_called_one(tmp_path: pathlib.Path) -> None:
+def test_a_module_without_inputs_is_told_how_to_name_them(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "made.py"
-    file.write_text("import torch\nnet = torch.nn.Linear(2, 2)\n")
+    factories = "def make(): return net\ndef make_inputs(): ...\ndef other(): return net\n"
+    file.write_text(f"import torch\nnet = torch.nn.Linear(2, 2)\n{factories}")
     with pytest.raises(ModelError, match="is a module, not a function"):
         factory.call_factory(f"{file}:net")
+    for name, inputs in (("make", f"{file}:make_inputs"), ("other", "FILE.py:FUNCTION")):
+        with pytest.raises(ModelError, match="without example inputs") as problem:
+            factory.check_returned(factory.call_factory(f"{file}:{name}"), f"{file}:{name}")
+        assert problem.value.fix.endswith(f"--inputs {inputs}")
 
 
 @pytest.mark.parametrize("name", ["absent", "absent.nets", "json.absent"])
