@@ -26,6 +26,7 @@ from advisor.domain.machine import Machine
 from advisor.store.files import report_unwritable, write_atomically
 from advisor.tui import panels
 from advisor.tui.appearance import THEMES, read_theme
+from advisor.tui.driver import ScreenDriver
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks
 from advisor.tui.widgets import bind
@@ -72,7 +73,7 @@ class AdvisorApp(App[int]):
         no_color = launch_options.no_color or bool(context.environment.get("NO_COLOR"))
         if launch_options.no_color:
             os.environ["NO_COLOR"] = "1"  # Textual has no other option for this
-        super().__init__(ansi_color=True if no_color else None)
+        super().__init__(driver_class=ScreenDriver, ansi_color=True if no_color else None)
         self.launch_options, self.context = launch_options, context
         self.run_options: RunOptions = launch_options.run_options
         self.machine: Machine | None = None

@@ -218,6 +218,7 @@ def test_m_prints_the_checks_of_the_machine_and_the_exit_restores_the_terminal(
 ) -> None:
     with Terminal(home=home) as screen:
         screen.wait_for(b"recommends one")
+        screen.go_on()  # though it was not suspended
         screen.press(b"m")
         screen.wait_for(b"Press enter")
         assert b"python" in screen.latest
