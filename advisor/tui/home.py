@@ -120,19 +120,29 @@ def format_age(created: str, now: dt.datetime) -> str:
     return "just now"
 
 
+class RunsTable(SelectableTable):
+    """A table that leaves enter to the screen, which opens or compares."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002 - Textual's
+        return action != "select_cursor"
+
+
 class HomeScreen(AdvisorScreen):
     HELP_TEXT = """\
 Enter opens the row under the cursor: a new question, a run that is going on, an answer, or the
 recorded run that is part of the program. n asks a new question; ctrl+r measures with the present
 answers, at first the built-in model. ctrl+g shows the run that is going on, r resumes a stopped
-run. Space marks a run, or unmarks it, and c compares the marked run with the one under the cursor,
-as p3-advisor compare does; esc unmarks it. t edits a note, d deletes a run."""
+run. Space marks a run, or unmarks it. While a run is marked, enter and c compare it with the one
+under the cursor, as p3-advisor compare does; esc unmarks it. t edits a note, d deletes a run."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
+        bind(
+            "enter,c", "compare", "Compare", "compare the marked run with the one under the cursor"
+        ),
+        bind("enter", "open", "Open", "open the row under the cursor"),
         bind("n", "app.new_question", "New", "a new question"),
         bind("ctrl+r", "app.start_now", "Run now", "measure with the present answers"),
         bind("r", "resume", "Resume", "resume the run under the cursor"),
-        bind("c", "compare", "Compare", "compare the marked run with the one under the cursor"),
         bind("space", "mark", "Mark", "mark the run to compare, or unmark it"),
         bind("t", "note", "Note", "edit the note on the run under the cursor"),
         bind("d", "delete", "Delete", "delete the run under the cursor, after a confirmation"),
@@ -151,7 +161,7 @@ as p3-advisor compare does; esc unmarks it. t edits a note, d deletes a run."""
         yield Static(Text(PURPOSE, "bold"), id="purpose", markup=False)
         yield Static(TRADE_OFF, id="trade-off", markup=False)
         yield Static("", id="machine", markup=False)
-        yield SelectableTable(id="runs")
+        yield RunsTable(id="runs")
         yield Static("", id="run", markup=False)
 
     def on_mount(self) -> None:
@@ -233,8 +243,12 @@ as p3-advisor compare does; esc unmarks it. t edits a note, d deletes a run."""
                 return "q quits"
             case "resume" if item is None or item.state != "stopped":
                 return "only a stopped run can be resumed"
-            case "compare" if item is None or self._marked in {None, item.entry.run_id}:
+            case "open" if self._marked is not None:
+                return "esc unmarks the run that is compared"
+            case "compare" if self._marked is None:
                 return "space marks a run; then choose another one"
+            case "compare" if item is None or self._marked == item.entry.run_id:
+                return "choose another stored run; esc unmarks the first"
             case "mark" | "note" | "delete" if item is None:
                 return "no stored run is under the cursor"
         return ""
@@ -248,6 +262,10 @@ as p3-advisor compare does; esc unmarks it. t edits a note, d deletes a run."""
         self.refresh_bindings()
 
     def on_data_table_row_selected(self) -> None:
+        """Do at a click what enter does."""
+        self.app.simulate_key("enter")
+
+    def action_open(self) -> None:
         row = self.query_one(Table).key_at_cursor()
         if row in {NEW_ROW, None}:
             self.app.action_new_question()

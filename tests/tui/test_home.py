@@ -87,9 +87,8 @@ async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(contex
 
 def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
     clear = AnswerSummary(arm="quick", decision_word="CLEAR")
-    opened = replace(clear, decision_word="OPEN")
     assert describe_winner(clear) == "quick"
-    assert describe_winner(opened) == f"quick{OPEN_MARK}"
+    assert describe_winner(replace(clear, decision_word="OPEN")) == f"quick{OPEN_MARK}"
     assert describe_winner(AnswerSummary()) == "no answer"
 
 

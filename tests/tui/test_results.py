@@ -329,7 +329,7 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
     assert succeeded == [1]
 
 
-async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
+async def test_b_in_the_results_asks_for_the_second_run_and_enter_compares(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = make_run(context.store, finished=True)
@@ -343,7 +343,8 @@ async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
         await pilot.wait_for(lambda: first.directory.name in table.rows)
         table.move_cursor_to(first.directory.name)
         await pilot.until(lambda: "compare" in pilot.key_hints())
-        await pilot.press("c")
+        assert "open" not in pilot.key_hints()
+        await pilot.press("enter")
     command, _, before, after = capfd.readouterr().out.splitlines()[:4]
     assert command.startswith("p3-advisor compare ")
     assert first.directory.name in before
