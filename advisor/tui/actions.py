@@ -196,7 +196,7 @@ def measure_missing(app: AdvisorApp, shown: ShownAnswer) -> None:
     arms = "arm that has" if len(missing) == 1 else f"{len(missing)} arms that have"
     limit = " without a time limit, which this one reached" if is_late else ""
     question = f"Measure the {arms} no result again, in a new run{limit}?"
-    context, header = app.context, run.header()
+    context, header = app.context, header_as_shown(run, shown)
     _start(
         app,
         lambda: propose_again(header, missing, context, all_arms=is_late),
@@ -205,10 +205,17 @@ def measure_missing(app: AdvisorApp, shown: ShownAnswer) -> None:
     )
 
 
+def header_as_shown(run: Run, shown: ShownAnswer) -> Header:
+    """Return the header with the weights that are shown, which a new run is to answer for."""
+    header = run.header()
+    question = msgspec.structs.replace(header.question, priorities=shown.priorities)
+    return msgspec.structs.replace(header, question=question)
+
+
 def measure_again(app: AdvisorApp, shown: ShownAnswer) -> None:
     if shown.run is None:
         return
-    header, context = shown.run.header(), app.context
+    header, context = header_as_shown(shown.run, shown), app.context
     advice = shown.answer.recommendation
     workflows = undecided_workflows(advice, header.question)
     budget = further_budget(shown.answer, shown.catalogue)

@@ -221,21 +221,22 @@ attached come from a stored run, which the first lines name and o opens."""
     action_leaders = action_resume
 
     def action_measure_missing(self) -> None:
-        actions.measure_missing(self.app, self.original)
+        actions.measure_missing(self.app, self.shown)
 
     def action_measure_again(self) -> None:
-        actions.measure_again(self.app, self.original)
+        actions.measure_again(self.app, self.shown)
 
     def _chosen_arm(self) -> str:
-        advice = self.original.answer.recommendation
+        """Return the arm that the screen advises, else the one under the cursor."""
+        advice = self.shown.answer.recommendation
         return advice.arm if advice else self.query_one(Table).key_at_cursor() or ""
 
     def action_code(self) -> None:
-        recipe = ["recipe", self.original.source, self._chosen_arm()]
+        recipe = ["recipe", self.shown.source, self._chosen_arm()]
         self.app.run_in_terminal(recipe)
 
     def action_verify(self) -> None:
-        actions.verify(self.app, self.original, self._chosen_arm())
+        actions.verify(self.app, self.shown, self._chosen_arm())
 
     def action_export(self) -> None:
         actions.export(self.app, self.shown, explored=self.is_explored)

@@ -162,7 +162,8 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
             "quick", option="", status="skipped", skip_cause="out-of-time"
         )
         changed = builders.replace(document, unmeasured=(skipped,))
-        results.original = builders.replace(results.original, answer=changed)
+        results.shown = builders.replace(results.original, answer=changed)
+        results.original = results.shown
         await pilot.until_text("without a time limit", "f")
         await pilot.wait_for_text("With the baseline: 2 ways")
         await pilot.reach(LiveScreen, "y")
@@ -183,21 +184,19 @@ async def test_m_measures_the_undecided_workflows_for_longer(
 ) -> None:
     app = open_copy(context, recorded, waiting_host)
     async with showing(ResultsScreen, app) as (pilot, results):
-        advice = builders.known(results.original.answer.recommendation)
-        asked = results.original.answer.question
+        await pilot.until(lambda: results.is_explored, "2", "left")
+        shown = results.shown.answer
+        advice, asked = builders.known(shown.recommendation), shown.question
         for key in ("escape", "y"):
             assert len(context.store.history()) == 1, "nothing starts without an answer"
             await pilot.reach(ChoiceDialog, "m")
             assert "At most" in await pilot.check_at((80, 24))
             await pilot.press(key)
         await pilot.wait_for_screen(LiveScreen)
-        session = builders.known(app.run_controller.session)
-        question = session.header.question
-        assert session.run.directory.name != recorded.directory.name
+        question = builders.known(app.run_controller.session).header.question
         assert question.workflows == undecided_workflows(advice, asked)
-        assert question.budget == further_budget(
-            results.original.answer, results.original.catalogue
-        )
+        assert question.priorities == asked.priorities
+        assert question.budget == further_budget(shown, results.original.catalogue)
         assert question.budget.measuring_seconds > asked.budget.measuring_seconds
 
 
