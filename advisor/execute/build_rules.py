@@ -203,7 +203,7 @@ def _seconds_to_serve(requests: int, process: ProcessState, shape: Shape) -> flo
 def _too_long(planned: Arm, limit: BuildLimit | None, progress: RunInProgress) -> Failure | None:
     """Return the failure of an arm that is not expected to end within its limit and in time."""
     seconds = _expected_seconds(progress.state, planned)
-    if seconds is None:
+    if seconds is None or planned.id in progress.state.controls:
         return None
     if limit is not None and seconds > HOPELESS_FACTOR * limit.seconds:
         expected = format_number(seconds, digits=2)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from advisor.decide.race import LOOKS, Race, replay_race
+from advisor.decide.race import FEWEST_ROUNDS, LOOKS, Race, replay_race
 from advisor.decide.rounds import log_median_seconds
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.run_events import ConditionsRecorded, RaceClosed, RaceOpened, RunEvent
@@ -28,7 +28,7 @@ from probes.shape import Shape
 #: of its differences are too wide.
 DECIDING_ROUNDS = LOOKS[0]
 #: Measuring times that a run may add until each shape has a race of `DECIDING_ROUNDS` rounds: an
-#: uncertain answer is worth more than none. Races of arms that join later end with the run's time.
+#: uncertain answer is worth more than none.
 OVERTIME = 5.0
 
 
@@ -205,11 +205,15 @@ def _run_rounds(
     ends: RaceEnds,
     may_end: MayEnd,
 ) -> Iterator[RunEvent]:
-    """Run rounds until the race may end, then close it."""
+    """Run rounds until the race may end, then close it.
+
+    The fewest that count are made even at the end of the run: without them, the build of an arm
+    that joins late would be wasted.
+    """
     session = progress.session
     first_round = progress.state.groups[shape][-1].first_round
     while not race.finished and not may_end(race, progress.state):
-        if progress.clock() >= ends.after(race.rounds):
+        if race.rounds >= FEWEST_ROUNDS and progress.clock() >= ends.after(race.rounds):
             reason = "the measuring time is spent"
             yield RaceClosed(shape=shape, reason=reason, cause="out-of-time")
             return

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
 
-from advisor.decide.race import results_by_shape
+from advisor.decide.race import FEWEST_ROUNDS, results_by_shape
 from advisor.decide.rounds import arms_by_speed
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
@@ -18,8 +18,6 @@ from advisor.execute.run_in_progress import RunInProgress
 
 #: Rounds of each shape in a repetition.
 REPEAT_ROUNDS = 5
-#: Rounds that are made even at the end of the run: one has no spread.
-FEWEST_ROUNDS = 2
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
 #: Most rivals of the advised arm that are repeated.

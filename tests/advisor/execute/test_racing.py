@@ -25,7 +25,7 @@ from simulation import (
 
 from advisor.ask.context import Context
 from advisor.decide import decision, trust
-from advisor.decide.race import Race, race_result, results_by_shape
+from advisor.decide.race import FEWEST_ROUNDS, Race, race_result, results_by_shape
 from advisor.domain.answer import Answer
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Interval
@@ -100,9 +100,10 @@ def race_late_arm(others: dict[str, float], seconds: float) -> Recorder:
     return recorder
 
 
-def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
+def test_arms_that_join_at_the_end_of_the_run_have_the_fewest_rounds() -> None:
     state = race_late_arm({"compiled": 0.1}, 0.0).state
-    assert not state.processes["late"][-1].visits
+    visits = [visit.shape for visit in state.processes["late"][-1].visits]
+    assert visits == [each for each in TWO_SIZES.shapes for _ in range(FEWEST_ROUNDS)]
     assert {end.cause for end in state.closed.values()} == {"out-of-time"}
 
 
