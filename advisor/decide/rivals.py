@@ -13,6 +13,7 @@ from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import Decision, ShapeAdvice
 from advisor.domain.results import ScoredArm
+from probes.accuracy import Checked
 
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
@@ -59,9 +60,21 @@ def _why_not(advised: ScoredArm, faster: ScoredArm) -> WhyNot:
 
 
 def _largest_error(measurement: Measurement) -> float:
-    """Return the largest error of an arm's outputs: 0 if exact, infinite if unknown."""
-    error = 0.0 if measurement.is_exact else worst_error(measurement.correctness)
+    """Return the largest error that rounding does not explain: 0 without one, infinite if unknown.
+
+    Outputs of which some are not compared, or a single row is off, may have none as a whole.
+    """
+    inexact = [each for each in measurement.correctness if each.accuracy_class != "exact"]
+    beyond = [each for each in inexact if not _is_within_rounding(each)]
+    error = worst_error(beyond) if beyond else 0.0
     return math.inf if error is None else error
+
+
+def _is_within_rounding(checked: Checked) -> bool:
+    """Return whether the error is; a typical one that is not shows another program."""
+    rmse, allowed = checked.rmse, checked.allowed
+    is_typical = checked.accuracy.fault != "typical-error"
+    return is_typical and rmse is not None and allowed is not None and rmse <= allowed
 
 
 def is_mostly_as_good(decision: Decision, arm: str) -> bool:

@@ -161,6 +161,8 @@ def _write_speedup(answer: Answer, speedup: Interval) -> str:
 def _criterion_lines(answer: Answer, ranked: RankedArm, name: str) -> list[str]:
     score = ranked.scored.ratings[name]
     figure, has_range = write_fact(answer, ranked, score), is_range(answer, ranked, score)
+    if score.fact == "speedup" and isinstance(score.value, float) and not has_range:
+        figure = text.format_number(score.value, decimals=3)  # 1.095 is below 1.1, and 1.10 is not
     decisive = f"{name_fact(score.fact)} {'is' if has_range else '='} {figure}"
     grade = f"grade {score.grade:.2f}, {score.why}"
     if has_range:

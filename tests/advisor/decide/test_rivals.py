@@ -19,7 +19,8 @@ from advisor.domain.recommendation import SpeedRegret
 from probes.accuracy import Accuracy
 
 FAILED = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 3.0), value=1.0)
-CLOSE: dict[str, Any] = {"accuracy_class": "close", "accuracy": Accuracy(relative_error=1e-3)}
+WITHIN: dict[str, Any] = {"accuracy_class": "close", "accuracy": Accuracy(relative_error=1e-3)}
+CLOSE = {**WITHIN, "rmse": 1e-3}
 
 
 def advise(other: Measurement, **changes: Any) -> AdvisedAnswer:
@@ -66,6 +67,7 @@ def test_why_a_faster_arm_is_not_advised(changes: dict[str, Any], why_not: rival
     ("checked", "compute_share", "expected"),
     [
         ({}, 1.5, (None, False)),
+        (WITHIN, 1.0, (None, False)),
         (CLOSE, 1.0, (1e-3, False)),
         (CLOSE, 1.5, (1e-3, True)),
         ({**CLOSE, "accuracy": Accuracy()}, 1.0, (math.inf, False)),

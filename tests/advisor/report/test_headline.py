@@ -243,7 +243,7 @@ HARD = builders.workflow(
 
 def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expect) -> None:
     error = Accuracy(relative_error=6.6e-4)
-    close = builders.checked(accuracy_class="close", accuracy=error)
+    close = builders.checked(accuracy_class="close", accuracy=error, rmse=6.6e-4)
     found = advise(
         measured("easy", 2.0),
         measured("hard", 4.2, correctness=(close,)),
