@@ -156,7 +156,8 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
     assert made.batch_sizes == "1,16"
     made_elsewhere = make_options("demo", None, {"precision": "bf16", "device": "cpu"})
     assert (made_elsewhere.dtype, made_elsewhere.gpu) == ("bfloat16", "cpu")
-    assert make_options("demo", None, {"batch_sizes": 4}).batch_sizes == "4"
+    numbers = make_options("demo", None, {"batch_sizes": 4, "input_tokens": 32})
+    assert (numbers.batch_sizes, numbers.input_tokens) == ("4", "32")
     assert made.budget == "30s"
     assert made.require == "speedup>=1.2,portability>=B"
     assert made.priority == "performance=60,productivity=25,portability=15"
@@ -166,7 +167,6 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
     mix = {"input_tokens": (32, 512), "length_mix": {32: 70, (512, 16): 30.5}}
     made = make_options("demo", None, mix)
     assert (made.input_tokens, made.length_mix) == ("32,512", "32:70,512/16:30.5")
-    assert make_options("demo", None, {"input_tokens": 32}).input_tokens == "32"
 
 
 def test_a_wrong_option_is_refused() -> None:

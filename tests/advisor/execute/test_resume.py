@@ -17,7 +17,7 @@ import sessions
 import workers
 
 from advisor.ask.context import Context
-from advisor.domain.errors import NotWritableError, UnknownRunError
+from advisor.domain.errors import NotWritableError
 from advisor.domain.plan import EAGER, REFERENCE
 from advisor.domain.run_events import (
     ArmsPlanned,
@@ -324,8 +324,3 @@ def test_a_run_whose_model_was_refused_is_not_resumed_but_deleted(
         assert not drop_refused(run, context)  # a process works on it
     assert drop_refused(run, context) is not resumable
     assert run.directory.exists() is resumable
-
-
-def test_without_an_unfinished_run_there_is_nothing_to_resume(home: pathlib.Path) -> None:
-    with pytest.raises(UnknownRunError):
-        newest_resumable(Store(home))

@@ -9,7 +9,6 @@ from typing import Any
 import builders
 import numpy as np
 import pytest
-from builders import replace
 from lazy import torch
 
 from advisor.domain.errors import NoRecipeError
@@ -49,7 +48,12 @@ def test_a_hostile_name_is_a_string_of_the_snippet(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "imported"), [("net.py", "from net import build"), ("my net.py", "runpy.run_path")]
+    ("file", "imported"),
+    [
+        ("net.py", "from net import build"),
+        ("my net.py", 'runpy.run_path("my net.py")'),
+        ("class.py", 'runpy.run_path("class.py")'),
+    ],
 )
 def test_a_file_that_makes_its_model_has_the_same_weights_in_each_process(
     file: str, imported: str
@@ -57,17 +61,10 @@ def test_a_file_that_makes_its_model_has_the_same_weights_in_each_process(
     question = builders.question(model=FactoryModel(name=f"/x/{file}:build"))
     snippet = compose_snippet(question, 4, INTEGRATION, (TOKENS,))
     assert snippet.index("torch.manual_seed(0)") < snippet.index(imported)
-    for model, places in ((question.model, 1), (replace(question.model, is_copy=True), 0)):
-        lines = compose_snippet(replace(question, model=model), 4, INTEGRATION, (TOKENS,))
-        assert (lines.count("in the folder of"), lines.count("put your own")) == (
-            places,
-            1 - places,
-        )
-
-
-def test_a_file_with_the_name_of_a_keyword_is_run_by_its_name() -> None:
-    question = builders.question(model=FactoryModel(name="/x/class.py:build"))
-    assert "class.py" in compose_snippet(question, 4, INTEGRATION, (TOKENS,))
+    for is_copy in (False, True):
+        question = builders.question(model=FactoryModel(name=f"/x/{file}:build", is_copy=is_copy))
+        lines = compose_snippet(question, 4, INTEGRATION, (TOKENS,))
+        assert ("in the folder of" in lines, "put your own" in lines) == (not is_copy, is_copy)
 
 
 @pytest.mark.parametrize(

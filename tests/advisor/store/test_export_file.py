@@ -45,18 +45,15 @@ EVENTS = builders.events(
 @pytest.fixture
 def run(home: pathlib.Path) -> Run:
     """A stored run with identifiable paths."""
-    interpreter = "/home/somebody/venv/bin/python3"
+    interpreter, asked = "/home/somebody/venv/bin/python3", {"data": "/data/of-somebody"}
+    model = FactoryModel(name="/home/somebody/net.py:build")
     machine = builders.machine(
         software=builders.interpreter(executable=interpreter),
         environments={"own": CreatedEnvironment(name="own", python=interpreter, digest="0")},
     )
     made = Store(home).create(
         builders.header(
-            question=builders.question(
-                python=interpreter,
-                model=FactoryModel(name="/home/somebody/net.py:build"),
-                asked={"data": "/data/of-somebody"},
-            ),
+            question=builders.question(python=interpreter, model=model, asked=asked),
             machine=machine,
         )
     )
