@@ -194,11 +194,9 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
     found = {}
     for each in answer.unmeasured:
-        is_late = each.skip_cause == "out-of-time"
         is_open = each.status in {"timed-out", "excluded"} or each.skip_cause == "cannot-lead"
-        # An arm with an option was planned, and failed or was not reached.
-        is_possible = is_late or (each.workflow not in known and is_open)
-        if each.option is None or each.arm in too_slow or not is_possible:
+        is_possible = each.is_late or (each.workflow not in known and is_open)
+        if not each.was_planned or each.arm in too_slow or not is_possible:
             continue
         if potential := unmeasured.potential_of(each, answer, catalogue):
             found[each.arm] = potential.score

@@ -44,6 +44,18 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
     #: The comparisons of its outputs as far as it came.
     checks: tuple[Checked, ...] = ()
 
+    @property
+    def was_planned(self) -> bool:
+        return self.option is not None
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether only the time of the run was missing.
+
+        It is outstanding if it could lead, and its next step is a longer budget.
+        """
+        return self.skip_cause == "out-of-time"
+
 
 class RankedArm(NamedTuple):
     """An arm with a score, and its figures."""
@@ -155,7 +167,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def excluded(self) -> tuple[UnmeasuredArm, ...]:
         """The workflows of which no arm was planned."""
-        return tuple(each for each in self.unmeasured if each.option is None)
+        return tuple(each for each in self.unmeasured if not each.was_planned)
 
     @property
     def measurements(self) -> dict[str, Measurement]:

@@ -66,8 +66,8 @@ def _missing(answer: Answer) -> str:
         each.title
         for each in answer.unmeasured
         # An arm with an option was planned.
-        if each.option is not None and each.arm not in answer.served
-        if each.status == "excluded" or each.skip_cause == "out-of-time"
+        if each.was_planned and each.arm not in answer.served
+        if each.status == "excluded" or each.is_late
     ]
     if arms:
         return f"{name_some(arms, MOST_MISSING)} not measured"

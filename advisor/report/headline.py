@@ -170,7 +170,7 @@ def _not_reached(decided: AdvisedAnswer) -> str:
     titles = {
         each.workflow: each.title
         for each in reversed(decided.answer.unmeasured)
-        if each.skip_cause == "out-of-time" and each.workflow not in told
+        if each.is_late and each.workflow not in told
     }
     late = name_some([*titles.values()], MOST_FAILED) if titles else ""
     return late and f"Not measured for lack of time: {late}."
@@ -204,7 +204,7 @@ def _why_alone(decided: AdvisedAnswer) -> str:
 
 def _planned_arms(answer: Answer) -> list[UnmeasuredArm]:
     """Return the arms that were planned and have no result, the default of each workflow first."""
-    planned = [each for each in answer.unmeasured if each.option is not None]
+    planned = [each for each in answer.unmeasured if each.was_planned]
     return sorted(planned, key=lambda each: each.option != "default")
 
 
