@@ -125,6 +125,7 @@ def test_a_build_that_cannot_end_in_time_is_left_out(
     assert isinstance(found, Start) == is_built
     if isinstance(found, Skip):
         assert builders.known(found.failure).skip_cause == "out-of-time"
+    assert isinstance(next_step(arms[0], Builds(), progress), Start), "no rule leaves out a control"
 
 
 @pytest.mark.parametrize(("budget", "is_refused"), [("10s", True), ("30s", False), ("", False)])
