@@ -120,17 +120,16 @@ class Race:
         """By eliminated arm, the round after which it was eliminated."""
         return {arm: number for arm, (number, _) in self._eliminated.items()}
 
-    def half_widths(self) -> dict[str, float]:
-        """Return half of the 95 % interval of each due arm's log difference to the baseline.
+    def log_ratios(self) -> dict[str, Estimate]:
+        """Return each surviving arm's log difference to the baseline, with its 95 % interval.
 
         It is infinite with fewer than two rounds.
         """
-        intervals = {
+        return {
             arm: self._interval(arm, self.baseline, ERROR / 2)
-            for arm in self.due
+            for arm in self._surviving
             if arm != self.baseline
         }
-        return {arm: (each.high - each.low) / 2 for arm, each in intervals.items()}
 
     @property
     def due(self) -> tuple[str, ...]:

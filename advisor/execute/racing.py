@@ -87,8 +87,9 @@ class RaceEnds(NamedTuple):
 HasAnswer = Callable[[RunState], bool]
 #: Returns whether a race may end after its last complete round.
 MayEnd = Callable[[Race, RunState], bool]
-#: Half of an interval that is narrow enough, as a logarithm: 5 %.
-NARROW = math.log(1.05)
+#: Half of an interval that is narrow enough, as a logarithm: 5 %, or this share of the logarithm of
+#: the speed-up, because what a gain of 4x is worth does not depend on 5 %.
+NARROW, NARROW_SHARE = math.log(1.05), 0.1
 #: An interval that kept this share of its width between two looks has stopped shrinking.
 STALLED_SHARE = 0.9
 
@@ -108,11 +109,12 @@ class StopRule:
     def may_end(self, race: Race, state: RunState) -> bool:
         if race.rounds < DECIDING_ROUNDS or not race.is_look:
             return False
-        before, now = self._half_widths, race.half_widths()
-        self._half_widths = now
+        before, ratios = self._half_widths, race.log_ratios()
+        self._half_widths = {arm: (each.high - each.low) / 2 for arm, each in ratios.items()}
         are_narrow = all(
-            half <= NARROW or half > STALLED_SHARE * before.get(arm, math.inf)
-            for arm, half in now.items()
+            half <= max(NARROW, NARROW_SHARE * abs(ratios[arm].value))
+            or half > STALLED_SHARE * before.get(arm, math.inf)
+            for arm, half in self._half_widths.items()
         )
         return are_narrow and self.has_answer(state)
 

@@ -20,7 +20,7 @@ from advisor.report.further_lines import keeps_memory
 from advisor.report.headline import certainty_line, first_line, write_headline
 from advisor.report.other_arms import wrapper_lines
 from advisor.report.setup_facts import describe_shapes
-from advisor.report.shortcomings import find_worst, memory_source
+from advisor.report.shortcomings import memory_source, new_shape_costs
 from probes.facts import TRAINING_MODE
 from probes.shape import Shape
 
@@ -235,7 +235,7 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
         fixed = "takes no other length than it was built for"
     parts = [
         change,
-        *([fixed] if _refuses_shapes(ranked) else _new_shapes(ranked)),
+        *([fixed] if _refuses_shapes(ranked) else new_shape_costs(answer, measured)),
         build,
         *_memory(answer, measured, has_details=has_details),
     ]
@@ -244,19 +244,6 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
         most = MOST_COUNTS if has_details else 1
         parts += filter(None, [when_repaid(answer, advice.break_even, most)])
     return "; ".join(parts)
-
-
-def _new_shapes(ranked: RankedArm) -> list[str]:
-    """Return what a call of a shape costs that was not built, if not a usual call."""
-    parts = []
-    for worst in find_worst(ranked.measured.new_shape_results):
-        name = "lengths" if worst.shape.tokens else "batch sizes"
-        if worst.handling == "stalled":
-            seconds = text.format_seconds(worst.first_call_seconds)
-            parts.append(f"new {name} recompile ({seconds} s)")
-        elif worst.handling == "eager":
-            parts.append(f"new {name} run eager code")
-    return parts
 
 
 def is_fixed(ranked: RankedArm) -> bool:

@@ -109,6 +109,21 @@ def new_shape_lines(answer: Answer) -> Section:
     return Section("new-shapes", "Shapes that were not built", lines[:SUMMARY_ARMS])
 
 
+def new_shape_costs(answer: Answer, measured: Measurement) -> list[str]:
+    """Return what a call of a shape costs that was not built, if not a usual call."""
+    parts = []
+    for worst in find_worst(measured.new_shape_results):
+        name = "lengths" if worst.shape.tokens else "batch sizes"
+        if worst.handling == "stalled":
+            parts.append(f"new {name} recompile ({format_seconds(worst.first_call_seconds)} s)")
+        elif worst.handling == "eager":
+            parts.append(f"new {name} run eager code")
+        elif worst.handling == "skipped":
+            limit = answer.question.budget.new_shape_seconds
+            parts.append(f"new {name} take {f'over {limit:g} s' if limit else 'very long'}")
+    return parts
+
+
 def find_worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
     """Return the batch size and the length that were served worst."""
 

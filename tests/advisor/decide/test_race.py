@@ -160,12 +160,14 @@ def test_arms_eliminated_against_a_withdrawn_arm_return_and_others_do_not() -> N
     assert race.eliminated == {"b": 4}
 
 
-def test_half_widths_are_those_of_the_due_arms_and_infinite_without_two_rounds() -> None:
-    race = Race("ab", baseline="a", always=["twin"])
-    visit(race, clear(a=0.0, b=0.1, twin=0.0))
-    assert race.half_widths() == {"b": math.inf, "twin": math.inf}
-    drive(race, clear(a=0.0, b=0.1, twin=0.0), 3)
-    assert all(0 < width < 0.01 for width in race.half_widths().values())
+def test_log_ratios_are_those_of_the_surviving_arms_and_infinite_without_two_rounds() -> None:
+    race = Race("abc", baseline="a", always=["twin"])
+    seconds = clear(a=0.0, b=-0.1, c=0.1, twin=0.0)
+    visit(race, seconds)
+    assert {(each.low, each.high) for each in race.log_ratios().values()} == {(-math.inf, math.inf)}
+    drive(race, seconds, 3)
+    assert [*race.log_ratios()] == ["b"], "c was eliminated"
+    assert race.log_ratios()["b"].high < 0
 
 
 #: Seconds of each arm: `a` beats `b`, and `c` is between them.

@@ -115,12 +115,12 @@ def test_arms_that_join_late_race_against_the_leaders_at_every_shape() -> None:
     assert {visit.shape for visit in visits} == {*TWO_SIZES.shapes}
 
 
-def race_with(rounds: int, *, spread: float) -> Race:
+def race_with(rounds: int, *, spread: float, log_speedup: float = 1.0) -> Race:
     """Return a race of two arms after this many rounds; the differences scatter by `spread`."""
     race = Race(["fast", "slow"], "slow", most_rounds=40)
     for number in range(rounds):
         for arm in race.next_round():
-            race.record(arm, (arm == "fast") * (spread * (-1) ** number - 1.0))
+            race.record(arm, (arm == "fast") * (spread * (-1) ** number - log_speedup))
     return race
 
 
@@ -129,6 +129,11 @@ def test_a_race_ends_at_a_look_when_there_is_an_answer_and_its_intervals_are_nar
     assert not rule.may_end(race_with(DECIDING_ROUNDS - 1, spread=0.001), RunState())
     assert not rule.may_end(race_with(5, spread=0.001), RunState()), "5 rounds are no look"
     assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.001), RunState())
+    ends = []
+    for log_speedup in (0.1, 2.0):
+        race = race_with(DECIDING_ROUNDS, spread=0.03, log_speedup=log_speedup)
+        ends.append(StopRule(has_answer=lambda _: True).may_end(race, RunState()))
+    assert ends == [False, True], "a large gain need not be known as well as a small one"
 
 
 def test_a_race_goes_on_while_the_answer_does_not_stand() -> None:
