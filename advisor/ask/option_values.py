@@ -10,23 +10,25 @@ from typing import get_args
 
 from advisor.ask.model_files import check_factory, check_function
 from advisor.ask.run_options import RunOptions
-from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import (
+from advisor.domain.arm_figures import (
     ARM_FIGURES,
     CLASSIFIED,
+    FROM_ZERO,
+    UNIT_SPELLINGS,
+    UNITS,
+    Dimension,
+    Unit,
+)
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.constraints import (
     CRITERIA,
     CRITERION_HEADS,
     EXAMPLES,
-    FROM_ZERO,
     FURTHER_CRITERIA,
     PILLARS,
     TIERS,
-    UNIT_SPELLINGS,
-    UNITS,
     Constraint,
-    Dimension,
     Priorities,
-    Unit,
 )
 from advisor.domain.errors import OptionValueError, UnknownWorkflowError, choose_among
 from advisor.domain.question import WeightFormat

@@ -32,8 +32,9 @@ from advisor.ask.task import (
     parse_counts,
     parse_load,
 )
+from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue, Models
-from advisor.domain.constraints import START, check_constraints
+from advisor.domain.constraints import check_constraints
 from advisor.domain.errors import OptionValueError, UnknownWorkflowError, choose_among
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel

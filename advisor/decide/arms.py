@@ -8,14 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.arm_figures import (
-    compare_new_shapes,
-    memory_of_processes,
-    new_shape_results_of,
-    rate_new_shapes,
-    summarise_builds,
-    summarise_generation,
-)
 from advisor.decide.diagnosis import (
     bytes_per_call,
     diagnose,
@@ -25,6 +17,14 @@ from advisor.decide.diagnosis import (
 )
 from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
 from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
+from advisor.decide.process_figures import (
+    compare_new_shapes,
+    memory_of_processes,
+    new_shape_results_of,
+    rate_new_shapes,
+    summarise_builds,
+    summarise_generation,
+)
 from advisor.decide.rounds import LogSpeedups, counted_visits, visits_by_round
 from advisor.decide.undisturbed import summarise_undisturbed
 from advisor.domain.measurement import (

@@ -10,8 +10,9 @@ from advisor.decide.recommend import recommend
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import collect_results
 from advisor.domain.answer import Answer, Problem
+from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import START, Constraint, Priorities, check_constraints
+from advisor.domain.constraints import Constraint, Priorities, check_constraints
 from advisor.domain.errors import (
     BudgetSpentError,
     ExportFileError,

@@ -11,8 +11,9 @@ import msgspec
 from advisor.decide.grades import ArmFacts, facts_of, infer_new_shapes, rate, rounded
 from advisor.decide.performance_portability import find_application, is_lossless
 from advisor.decide.speedup_draws import is_shown_faster
+from advisor.domain.arm_figures import ARM_FIGURES
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import ARM_FIGURES, CRITERIA, TIERS, Constraint, FailedConstraint
+from advisor.domain.constraints import CRITERIA, TIERS, Constraint, FailedConstraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question, WeightFormat
 from advisor.domain.results import Adoption, Evidence, Rating, Results, ScoredArm

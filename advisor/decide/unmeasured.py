@@ -14,8 +14,9 @@ from advisor.decide import sensitivity
 from advisor.decide.grades import declared_facts, rate
 from advisor.decide.scoring import find_failures, value_of, weigh
 from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm
+from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue, SiblingGain
-from advisor.domain.constraints import START, Constraint
+from advisor.domain.constraints import Constraint
 from advisor.domain.errors import ConstraintUndecidedError, NothingViableError, UserError
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
@@ -327,8 +328,7 @@ def _nearest(
     known = {arm: value for arm, value in found.items() if value is not None}
     if not known:
         return f"{constraint.criterion} unknown"
-    met = sum(map(constraint.admits, known.values()))
-    if met:
+    if met := sum(map(constraint.admits, known.values())):
         return f"{constraint.criterion} met by {met} of {len(scored)}"
     arm = min(known, key=lambda name: abs(known[name] - constraint.limit))
     return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"

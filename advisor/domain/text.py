@@ -12,7 +12,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from advisor.domain.constraints import UNITS, Constraint
+from advisor.domain.arm_figures import UNITS
+from advisor.domain.constraints import Constraint
 
 if TYPE_CHECKING:
     from advisor.domain.measurement import CallSeconds, Interval

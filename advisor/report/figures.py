@@ -11,9 +11,9 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from advisor.domain import constraints
 from advisor.domain.accuracy import worst_check
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.arm_figures import ARM_FIGURES
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
 from advisor.domain.recommendation import RunningCost
@@ -104,7 +104,7 @@ SCORE: tuple[Figure[ScoredArm], ...] = (
 MEASURED: tuple[Figure[Measurement], ...] = (
     *(
         Figure(each.column, int if each.dimension in {"bytes", "count"} else float, each.get)
-        for each in constraints.ARM_FIGURES.values()
+        for each in ARM_FIGURES.values()
         if each.column
     ),
     Figure("warm_build_seconds", float, lambda one: one.build_seconds.warm),

@@ -10,13 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import (
-    ARM_FIGURES,
-    CRITERION_HEADS,
-    FURTHER_CRITERIA,
-    LETTERS,
-    ArmFigure,
-)
+from advisor.domain.arm_figures import ARM_FIGURES, ArmFigure
+from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA, LETTERS
 from advisor.domain.results import Rating
 from advisor.domain.text import (
     MISSING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.decide.arm_figures import PENDING_SOURCE
+from advisor.decide.process_figures import PENDING_SOURCE
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import ArmName

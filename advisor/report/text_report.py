@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.arm_figures import ARM_FIGURES
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import EAGER, PLAIN_COMPILE, ArmName
 from advisor.domain.text import NO_BREAK_SPACE, keep_units, shorten_text
@@ -28,7 +29,8 @@ from advisor.report.other_arms import describe_flips, flip_lines
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
 
-COST_LEGEND = "*: advised; build s: first build; MiB: peak memory; letters: A best, C lowest"
+HEADS = "; ".join(f"{each.head}: {each.legend}" for each in ARM_FIGURES.values() if each.legend)
+COST_LEGEND = f"*: advised; {HEADS}; letters: A best, C lowest"
 #: What the speed-up means, and the columns of the unit of the speed.
 SPEED_LEGEND = "speed-up: compared round by round, geometric mean over the batch sizes"
 UNIT_LEGENDS = {

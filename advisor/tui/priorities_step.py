@@ -6,7 +6,8 @@ from textual.app import ComposeResult
 from textual.widgets import Select, Static
 
 from advisor.ask.option_values import choose_priorities, parse_constraints
-from advisor.domain.constraints import CLASSIFIED, CRITERIA, Priorities
+from advisor.domain.arm_figures import CLASSIFIED
+from advisor.domain.constraints import CRITERIA, Priorities
 from advisor.tui.form import Choice, Field, Step
 from advisor.tui.widgets import Weights
 

@@ -30,8 +30,8 @@ from advisor.ask.option_values import (
     parse_tolerance,
 )
 from advisor.ask.run_options import RunOptions, command_of, given_options
+from advisor.domain.arm_figures import ARM_FIGURES
 from advisor.domain.constraints import (
-    ARM_FIGURES,
     CRITERIA,
     EXAMPLES,
     PILLARS,

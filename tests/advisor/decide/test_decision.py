@@ -19,7 +19,8 @@ from kept.runs import NAMES, read_run
 
 from advisor.decide.decision import answer_from_results, answer_from_state
 from advisor.domain.answer import Answer, Problem, encode
-from advisor.domain.constraints import ARM_FIGURES, START, Constraint, Priorities
+from advisor.domain.arm_figures import ARM_FIGURES, START
+from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.errors import ExportFileError, OptionValueError
 from advisor.domain.measurement import COLD, Start
 from advisor.domain.run_events import EndCause

@@ -23,7 +23,7 @@ from sessions import (
     worker_events_of,
 )
 
-from advisor.decide import arm_figures
+from advisor.decide import process_figures
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import (
     BusyWhileIdle,
@@ -287,7 +287,7 @@ def test_a_known_allocation_checks_the_memory_counter(
         patched.setattr(session, "send", send)
         received = list(session.check_memory())
     (checked,) = of_kind(received, MemoryChecked)
-    assert arm_figures.matches_allocation(checked) is is_right
+    assert process_figures.matches_allocation(checked) is is_right
     assert worker_events_of(received[-1:], Ready, REFERENCE)
     assert monitor.held_bytes == 0, "the worker has freed the memory"
     assert outcomes_by_arm(session.finish_reference()) == {REFERENCE: Outcome()}

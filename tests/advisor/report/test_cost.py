@@ -17,7 +17,7 @@ from forks import run_command
 from kept.runs import read_run
 from recorded_runs import make_run
 
-from advisor.decide.arm_figures import PENDING_SOURCE
+from advisor.decide.process_figures import PENDING_SOURCE
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import MemoryBytes

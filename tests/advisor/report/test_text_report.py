@@ -179,12 +179,10 @@ def test_the_batch_size_of_the_examples_is_named(rows: int, says: str) -> None:
 
 def columns(made: Answer) -> dict[str, dict[str, str]]:
     """Return the ranking as cells by arm and column; no cell may contain a space."""
-    header, *rows = (
-        line.replace("build s", "build").replace("ms @", "ms@").split()
-        for line in text_report.ranking(made)
-        if not line.startswith(("speed-up:", "error:"))
-    )
-    return {row[header.index("arm")]: dict(zip(header, row, strict=True)) for row in rows}
+    heads, *rows = (one for one in text_report.ranking(made) if not re.match("(speed|err).*:", one))
+    header = re.split(" {2,}", heads)
+    cells = [row.split() for row in rows]
+    return {row[header.index("arm")]: dict(zip(header, row, strict=True)) for row in cells}
 
 
 def test_every_ranked_arm_has_a_row_with_its_figures(expect: Expect) -> None:

@@ -11,7 +11,7 @@ import pytest
 from built_measurements import RACES, summarise
 from recorded_runs import OPENED
 
-from advisor.decide import arm_figures, diagnosis, summary
+from advisor.decide import diagnosis, process_figures, summary
 from advisor.domain.measurement import CallDiagnosis, GenerationMetrics
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
@@ -38,7 +38,7 @@ def summarise_process(
     last: MemoryRead | None = None,
 ) -> Any:
     process = builders.process(device_memory=device, warm_memory=host, memory=last or host)
-    return arm_figures.summarise_memory(process, checked)
+    return process_figures.summarise_memory(process, checked)
 
 
 def checked_allocation(mebibytes: float | None) -> MemoryChecked:
@@ -53,15 +53,15 @@ def test_the_spread_of_the_memory_is_that_of_all_processes() -> None:
         builders.process(memory=MemoryRead(peak_rss_bytes=peak, device_reserved_bytes=None))
         for peak in (300, 200)
     )
-    found = arm_figures.memory_of_processes(first, (first, second), None)
+    found = process_figures.memory_of_processes(first, (first, second), None)
     assert (found.peak, found.spread) == (300, (200, 300))
-    assert arm_figures.memory_of_processes(first, (first,), None).spread is None
+    assert process_figures.memory_of_processes(first, (first,), None).spread is None
 
 
 def test_the_memory_of_an_interrupted_process_is_that_of_a_later_one() -> None:
     first = builders.process(device_memory=None, warm_memory=HOST, memory=HOST)
     second = builders.process(device_memory=DEVICE, warm_memory=HOST, memory=HOST)
-    found = arm_figures.memory_of_processes(first, (first, second), checked_allocation(256))
+    found = process_figures.memory_of_processes(first, (first, second), checked_allocation(256))
     assert found.peak == DEVICE.peak_bytes
 
 
@@ -71,9 +71,9 @@ ON_CPU = builders.replace(HOST, device_reserved_bytes=None)
 @pytest.mark.parametrize(
     ("host", "checked", "peak", "source"),
     [
-        (HOST, None, None, arm_figures.PENDING_SOURCE),
-        (ON_CPU, checked_allocation(256), None, arm_figures.PENDING_SOURCE),
-        (ON_CPU, None, 300, arm_figures.HOST_SOURCE),
+        (HOST, None, None, process_figures.PENDING_SOURCE),
+        (ON_CPU, checked_allocation(256), None, process_figures.PENDING_SOURCE),
+        (ON_CPU, None, 300, process_figures.HOST_SOURCE),
         (builders.replace(ON_CPU, peak_rss_bytes=None), None, None, "not measured"),
         (None, None, None, "not measured"),
     ],
