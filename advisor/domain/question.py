@@ -37,6 +37,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     undecided_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     #: Number of repetitions of the leading arms in fresh processes.
     repeats: Annotated[int, msgspec.Meta(ge=0)] = 0
+    #: Rounds of each shape in a repetition.
+    repeat_rounds: Annotated[int, msgspec.Meta(ge=2)] = 5
     #: Which arms are repeated: every arm that the races left open, the advised arm, its rivals and
     #: the baseline, or every arm.
     repeated: Literal["contenders", "leaders", "all"] = "contenders"

@@ -16,8 +16,6 @@ from advisor.domain.run_state import RunState
 from advisor.execute import racing
 from advisor.execute.run_in_progress import RunInProgress
 
-#: Rounds of each shape in a repetition.
-REPEAT_ROUNDS = 5
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
 #: Most rivals of the advised arm that are repeated.
@@ -207,11 +205,11 @@ def _repeat_in_groups(
         ):
             group.append(waiting.pop(0))
             yield from session.build(group[-1].id, end=progress.end)
-        rounds = range(first_round, first_round + REPEAT_ROUNDS)
+        rounds = range(first_round, first_round + progress.question.budget.repeat_rounds)
         yield from _visit_in_turn(progress, group, rounds)
         if waiting:
             yield from session.stop({each.id for each in group})
-        first_round += REPEAT_ROUNDS
+        first_round = rounds.stop
 
 
 def _visit_in_turn(
@@ -235,7 +233,7 @@ def _visit_in_turn(
 def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:
     if number not in state.repeats:
         return False
-    visits = REPEAT_ROUNDS * len(question.shapes)
+    visits = question.budget.repeat_rounds * len(question.shapes)
     processes = [state.last_process(arm, number) for arm in state.repeats[number]]
     return all(
         each.failure is not None or (each.completed and len(each.visits) >= visits)

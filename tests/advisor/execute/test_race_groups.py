@@ -137,9 +137,9 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     rounds = visits_by_round(recorder.state, Shape(1), repeat=1)
     visited = [set(rounds[number]) for number in sorted(rounds)]
     assert visited == [
-        *[{builders.BASELINE, "a", "b"}] * repetitions.REPEAT_ROUNDS,
-        *[{builders.BASELINE, "c", "d"}] * repetitions.REPEAT_ROUNDS,
-        *[{builders.BASELINE, "e"}] * repetitions.REPEAT_ROUNDS,
+        *[{builders.BASELINE, "a", "b"}] * budget.repeat_rounds,
+        *[{builders.BASELINE, "c", "d"}] * budget.repeat_rounds,
+        *[{builders.BASELINE, "e"}] * budget.repeat_rounds,
     ]
     assert repetitions.is_repetition_complete(recorder.state, 1, question)
 

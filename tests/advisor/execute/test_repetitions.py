@@ -80,9 +80,8 @@ def test_the_answer_of_the_race_precedes_the_repetitions(measured: Measured) -> 
 def test_every_repeated_arm_makes_a_visit_in_each_round(measured: Measured) -> None:
     for arm in measured.state.repeats[1]:
         (process,) = [process for process in measured.state.processes[arm] if process.repeat == 1]
-        assert {visit.round for visit in process.visits} == set(
-            range(1, repetitions.REPEAT_ROUNDS + 1)
-        )
+        rounds = measured.answer.question.budget.repeat_rounds
+        assert {visit.round for visit in process.visits} == set(range(1, rounds + 1))
         assert process.outcome == Outcome()
 
 
@@ -92,7 +91,7 @@ def test_the_order_of_the_arms_rotates_from_round_to_round(measured: Measured) -
     for report, block in sessions.reports_of(events, Visited):
         if measured.state.processes[report.arm][report.process].repeat == 1:
             first_arms.setdefault(block.round, report.arm)
-    assert len(first_arms) == repetitions.REPEAT_ROUNDS
+    assert len(first_arms) == measured.answer.question.budget.repeat_rounds
     assert len(set(first_arms.values())) > 1
 
 
@@ -253,12 +252,14 @@ def test_without_an_answer_every_such_arm_is_tried() -> None:
 
 OPEN_SECONDS = 5.0
 #: One repetition: sizes, rounds, arms, calls, seconds of the slowest call.
-SECONDS = 2 * repetitions.REPEAT_ROUNDS * 2 * 6 * 0.013
+ROUNDS = 3
+SECONDS = 2 * ROUNDS * 2 * 6 * 0.014
 BUDGET = Budget(
     name="quick",
     measuring_seconds=9,
     most_rounds=13,
     repeats=1,
+    repeat_rounds=ROUNDS,
     repeated="leaders",
     undecided_seconds=OPEN_SECONDS,
 )
@@ -313,7 +314,7 @@ def test_repetitions_follow_in_fresh_processes_until_the_decision_is_made() -> N
     session, state = repeat(after_repetitions(OPEN, OPEN, OPEN, CLEAR))
     assert sorted(state.repeats) == [1, 2, 3]
     assert [process.repeat for process in state.processes["compiled"]] == [1, 2, 3]
-    visits = len(QUESTION.batch_sizes) * repetitions.REPEAT_ROUNDS
+    visits = len(QUESTION.batch_sizes) * ROUNDS
     assert [arm for arm, _, _ in session.order].count("compiled") == 3 * visits
 
 
