@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 from packaging.requirements import Requirement
 
@@ -12,7 +14,7 @@ from advisor.ask.obstacles import (
     missing_packages,
 )
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import NoStackError
+from advisor.domain.errors import NoStackError, OptionValueError
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel, input_format_of
 from advisor.domain.plan import EAGER, SERVING_BASELINE, Arm, ArmName, Excluded, Plan
@@ -21,13 +23,19 @@ from advisor.domain.version import how_to_install
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 
 NOT_NAMED = "not named in --workflows"
+LEFT_OUT = "left out by --leave-out"
 
 
 def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
     """Return the arms in build order, the baseline and its duplicate first.
 
-    Raise `NoStackError` when the baseline cannot run.
+    Raise `NoStackError` when the baseline cannot run, and `OptionValueError` where `--leave-out`
+    names it, or leaves nothing to compare with it.
     """
+    return _leave_out(_plan_all(question, machine, catalogue), question)
+
+
+def _plan_all(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
     arms: list[Arm] = []
     excluded: list[Excluded] = []
     for workflow in catalogue.workflows:
@@ -85,6 +93,43 @@ def _choose_arms(
         if unsupported_use(workflow, each, question) is None
     ]
     return arms, [*(each for each in found if isinstance(each, Excluded)), *left_out]
+
+
+def _leave_out(made: Plan, question: Question) -> Plan:
+    """Return the plan without what `--leave-out` names; no other arm takes its place."""
+    unwanted = [each for each in made.distinct if is_named(each.name, question.leave_out)]
+    # What is not wanted need not be installed.
+    absent = [
+        each
+        for each in made.excluded
+        if each.status == "not-installed"
+        if is_named(ArmName.parse(each.workflow), question.leave_out)
+    ]
+    baseline = made.baseline
+    if baseline in unwanted:
+        raise OptionValueError(
+            f"--leave-out names {baseline.id}, the baseline, with which all others are compared",
+            "leave out only other workflows or arms",
+        )
+    # A server is put under load for its own rate of requests.
+    if unwanted and len(unwanted) == len(made.distinct) - 1 and not question.serves:
+        raise OptionValueError(
+            f"--leave-out leaves nothing to compare with the baseline {baseline.id}",
+            "leave out fewer workflows or arms",
+        )
+    arms = tuple(each for each in made.arms if each not in unwanted)
+    measured = {each.workflow for each in arms}
+    names = [str(each.name) if each.workflow in measured else each.workflow for each in unwanted]
+    return Plan(
+        arms=arms,
+        excluded=(
+            *(each for each in made.excluded if each not in absent),
+            *(
+                Excluded(name, "excluded", LEFT_OUT, "take it out of --leave-out")
+                for name in dict.fromkeys([*names, *(each.workflow for each in absent)])
+            ),
+        ),
+    )
 
 
 def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
@@ -196,8 +241,9 @@ def is_on_request(workflow: Workflow, planned: Arm, question: Question) -> bool:
 
 def is_chosen(planned: Arm, chosen: tuple[str, ...]) -> bool:
     """Return whether the list names the arm or its workflow; the baseline is always chosen."""
-    return (
-        not chosen
-        or planned.id == EAGER
-        or bool({ArmName(planned.workflow), planned.name} & {*map(ArmName.parse, chosen)})
-    )
+    return not chosen or planned.id == EAGER or is_named(planned.name, chosen)
+
+
+def is_named(name: ArmName, names: Iterable[str]) -> bool:
+    """Return whether the names have this one, or its workflow."""
+    return bool({ArmName(name.workflow), name} & {*map(ArmName.parse, names)})

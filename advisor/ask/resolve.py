@@ -87,6 +87,7 @@ def resolve(
         max_open_seconds=run_options.max_open_seconds or None,
         max_build_times=parse_build_times(run_options.max_build_times, catalogue),
         workflows=workflows,
+        leave_out=parse_workflows(run_options.leave_out, catalogue),
         seed=run_options.seed,
         python=machine.software.executable,
         load=parse_load(run_options, task, model, catalogue),
@@ -197,7 +198,7 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
 
 
 def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the workflows and arms that the plan is limited to; raise `UnknownWorkflowError`."""
+    """Return the workflows and arms that an option names; raise `UnknownWorkflowError`."""
     workflows = catalogue.by_id
     found = [
         str(_parse_workflow(each, workflows))

@@ -135,6 +135,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "NAMES",
         ),
     ] = ""
+    leave_out: Annotated[
+        str,
+        _measured(
+            "plan none of these workflows or arms, written as in --workflows; the others are "
+            "measured as without this option",
+            "NAMES",
+        ),
+    ] = ""
     python: Annotated[
         str,
         _measured("interpreter that has the stacks; default: the one that runs p3-advisor", "PATH"),

@@ -154,6 +154,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     max_build_seconds: Annotated[float, msgspec.Meta(gt=0)]
     #: Arms or workflows that the plan is limited to; empty for all.
     workflows: tuple[str, ...]
+    #: Arms or workflows that are not measured, whatever `workflows` names.
+    leave_out: tuple[str, ...] = ()
     seed: Annotated[int, msgspec.Meta(ge=0)]
     #: Path of the Python interpreter for workflows without an environment of their own.
     python: str
@@ -202,6 +204,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         given = write_command({"model": "", **changes}).partition(" '' ")[2]
         left_out = " and ".join(f"--{name}" for name, value in changes.items() if value is None)
         return f"ask again with {given}" if given else f"ask again without {left_out}"
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the user chose what is measured of all that can be."""
+        return bool(self.workflows or self.leave_out)
 
     @property
     def precision(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from advisor.ask.planning import is_chosen, list_arms, unsupported_use
+from advisor.ask.planning import is_chosen, is_named, list_arms, unsupported_use
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.race import replay_race, results_by_shape
 from advisor.decide.unmeasured import Potential, possible_score, potential_of
@@ -200,6 +200,7 @@ def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
                 if planned.called_for == finding
                 and planned.id not in known
                 and is_chosen(planned, header.question.workflows)
+                and not is_named(planned.name, header.question.leave_out)
                 and unsupported_use(workflow, planned, header.question) is None
             ]
             if arms:

@@ -139,7 +139,7 @@ def certainty_line(decided: AdvisedAnswer, *, has_reasons: bool = True) -> str:
     told, shown = faster.scored.arm if faster else "", decided.advised.arm
     as_good = other_arms.describe_equals(decided, shown, told, has_figures=has_reasons)
     compared = {each.workflow for each in decided.answer.scores}
-    is_asked = bool(decided.answer.question.workflows) and len(compared) > 1
+    is_asked = decided.answer.question.is_limited and len(compared) > 1
     among = f" among the {len(compared)} workflows measured" if is_asked else ""
     why = _why_not_clear(decided)
     if word == "CLEAR" and arms_as_good(decided, shown):
@@ -197,7 +197,7 @@ def _why_alone(decided: AdvisedAnswer) -> str:
     }
     if failed:
         return f"Without a result: {text.join_names([*failed.values()][:MOST_FAILED])}."
-    if decided.answer.question.workflows:
+    if decided.answer.question.is_limited:
         return "No other workflow was asked for."
     return "No other workflow of the model can be measured here."
 
@@ -212,7 +212,7 @@ def _how_to_compare(answer: Answer) -> str:
     """Return the next step of an arm without a result, after its reason, or another one."""
     excluded = {each.workflow: each for each in answer.excluded}
     compiled, other = excluded.get(PLAIN_COMPILE), ""
-    if compiled is not None and compiled.status == "excluded":
+    if compiled is not None and compiled.status == "excluded" and not compiled.fix:
         other = f", or leave out --workflows: {compiled.title} needs no export"
     for each in _planned_arms(answer):
         if each.fix:

@@ -41,13 +41,14 @@ Submitted: TypeAlias = tuple[DraftRun | Answer, tuple[str, ...]]
 Found = TypeVar("Found")
 
 
-def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
-    """Return the plan of the current options, or the answer for a GPU that is absent.
+def draft_or_answer(app: AdvisorApp, **changes: str) -> DraftRun | Answer:
+    """Return the plan of the current options with changes, or the answer for a GPU that is absent.
 
     The machine is inspected again if it is not known with the interpreter of the options.
     """
     is_known = app.run_options.python == app.launch_options.run_options.python
-    return propose_or_answer(app.run_options, app.context, app.machine if is_known else None)
+    run_options = msgspec.structs.replace(app.run_options, **changes)
+    return propose_or_answer(run_options, app.context, app.machine if is_known else None)
 
 
 def start_from_options(app: AdvisorApp, question: str) -> None:

@@ -28,7 +28,7 @@ from advisor.tui.widgets import bind
 
 DEMO = "demo"
 #: Answers that belong to one model: the others begin with those of the command line.
-OF_MODEL = ("batch_sizes", "input_tokens", "output_tokens", "length_mix", "workflows")
+OF_MODEL = ("batch_sizes", "input_tokens", "output_tokens", "length_mix", "workflows", "leave_out")
 TASK_LABELS = {
     "forward": "one forward pass",
     "generate": "generate text",

@@ -11,6 +11,8 @@ from textual.binding import BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.ask.devices import CPU
+from advisor.ask.planning import is_named
+from advisor.ask.resolve import parse_workflows
 from advisor.domain.answer import Answer
 from advisor.domain.plan import ExclusionStatus
 from advisor.domain.text import write_count
@@ -46,22 +48,20 @@ class PlanStep(Step):
         yield Static("", id="explanation", markup=False)
 
     def on_mount(self) -> None:
+        #: The ids of the arms in the table that are not measured.
         self._left_out: set[str] = set()
-        #: The workflows that were asked for, and those that were kept of them.
-        self._asked = self._kept = ""
 
     def begin(self) -> None:
         self._draft = None
-        if self.is_about_another_model():
-            self._left_out.clear()
-        elif self._kept and self.run_options.workflows == self._kept:
-            self.change_options(workflows=self._asked)
         self.show_no_rows("Making the plan ...")
         self.query_one(Table).focus()
         self._make_plan()
 
     def _make_plan(self) -> None:
-        self.app.background.start("plan", lambda: actions.draft_or_answer(self.app), self.show)
+        """Draft the run with what is left out, which can be chosen again."""
+        self.app.background.start(
+            "plan", lambda: actions.draft_or_answer(self.app, leave_out=""), self.show
+        )
 
     def show_no_rows(self, summary: str) -> None:
         """Show why there is no plan."""
@@ -80,9 +80,12 @@ class PlanStep(Step):
                 "That GPU is not attached, so nothing is measured.  Enter shows the known figures."
             )
             self.app.run_controller.show_absent_gpu(drafted)
-        else:
+            return
+        with self.app.showing_errors():
+            names = parse_workflows(self.run_options.leave_out, drafted.catalogue)
+            named = [each for each in drafted.plan.distinct if is_named(each.name, names)]
+            self._left_out = {each.id for each in named}
             self._draft = drafted
-            self._left_out &= {each.id for each in drafted.plan.distinct}
             self._draw()
 
     def on_resize(self) -> None:
@@ -117,11 +120,25 @@ class PlanStep(Step):
         row = self.query_one(Table).key_at_cursor()
         if self._draft is None or row is None:
             return
-        if row == self._draft.plan.baseline.id:
+        # One that the command line leaves out can be chosen again.
+        if row == self._draft.plan.baseline.id and row not in self._left_out:
             self.notify("the baseline is always measured: all other arms are compared with it")
         elif row in {each.id for each in self._draft.plan.distinct}:
             self._left_out ^= {row}
+            self._store_left_out(self._draft)
+            self.post_message(self.Validated(None))
             self._draw()
+
+    def _store_left_out(self, draft: DraftRun) -> None:
+        """Store the arms by their names, and keep what names none of the table."""
+        planned = draft.plan.distinct
+        names = [
+            each
+            for each in parse_workflows(self.run_options.leave_out, draft.catalogue)
+            if not any(is_named(one.name, [each]) for one in planned)
+        ]
+        names += [str(each.name) for each in planned if each.id in self._left_out]
+        self.change_options(leave_out=",".join(names))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         if action == "leave_out":
@@ -153,13 +170,6 @@ class PlanStep(Step):
 
     def on_data_table_row_selected(self) -> None:
         self.post_message(self.Answered())
-
-    def store_options(self) -> None:
-        if self._draft is not None and self._left_out:
-            kept = [each for each in self._draft.plan.distinct if each.id not in self._left_out]
-            self._asked = self.run_options.workflows
-            self._kept = ",".join(str(each.name) for each in kept)
-            self.change_options(workflows=self._kept)
 
 
 #: Status of a workflow that can be measured on this machine after an installation.

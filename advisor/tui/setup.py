@@ -96,7 +96,8 @@ Bars: arrows change a weight by 5, with shift by 1."""
         notice.update(f"{what}\nnext: {next_step}")
         if self.step_index == LAST_STEP:
             plan = cast("PlanStep", self.step)
-            plan.show_no_rows("There is no plan: see the error below.")
+            if not plan.is_ready:
+                plan.show_no_rows("There is no plan: see the error below.")
 
     def show_machine(self, machine: Machine) -> None:
         for step in self.query(TargetStep):

@@ -55,7 +55,7 @@ class AppOnRecordedMachine(AdvisorApp):
     def _detect_machine(self) -> Machine:
         return self.header.machine
 
-    def _draft(self, _: AdvisorApp) -> DraftRun:
+    def _draft(self, _: AdvisorApp, **__: str) -> DraftRun:
         machine, question = self.header.machine, self.header.question
         # No path of the machine stands in a picture.
         software = replace(machine.software, executable="python")

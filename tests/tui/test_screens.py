@@ -288,9 +288,9 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
         await pilot.go_to_step(3)
         await pilot.wait_for_text("[x] alike")
         await pilot.until_text("[ ] alike", "down", "down", "space")
-        setup.step.store_options()
-        assert app.run_options.batch_sizes == "1,8"
-        assert "alike" not in app.run_options.workflows
+        asked = app.run_options
+        assert (asked.batch_sizes, asked.workflows) == ("1,8", "quick,alike")
+        assert asked.leave_out == "alike/default"
         await pilot.until(lambda: setup.step_index == 2, "escape")
         await pilot.go_to_step(3)
         await pilot.wait_for_text("[ ] alike")
@@ -310,7 +310,7 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
         assert app.run_options.model == "net.py:cnn"
         assert setup.query_one("#batch_sizes", Input).value == ""
         assert not setup.query_one("#field-input_tokens").display
-        assert app.run_options.workflows == "quick,alike"
+        assert (app.run_options.workflows, app.run_options.leave_out) == ("quick,alike", "")
         await pilot.go_to_step(3)
         await pilot.wait_for_text("[x] alike")
 

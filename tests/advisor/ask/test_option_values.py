@@ -93,6 +93,7 @@ def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(
 def test_the_help_has_an_example_of_every_figure_that_can_be_limited() -> None:
     _, option = typing.get_args(typing.get_type_hints(RunOptions, include_extras=True)["require"])
     assert [name for name in ARM_FIGURES if f'"{name}' not in option.description] == []
+    assert all(len(parse_constraints(example)) == 1 for example in EXAMPLES)
 
 
 def test_the_breaks_of_a_graph_are_counted() -> None:
@@ -167,10 +168,6 @@ def test_criteria_may_have_the_names_of_the_tables_and_no_others() -> None:
         parse_priorities("p=60,prod=25,port=15")
 
 
-def test_the_examples_of_the_error_are_constraints() -> None:
-    assert all(len(parse_constraints(example)) == 1 for example in EXAMPLES)
-
-
 fragments = st.lists(
     st.sampled_from(
         ["performance", "memory", "speedup", "=", ">=", "<=", ",", "60", "1e999", " ", "\n", "GiB"]
@@ -226,7 +223,6 @@ def test_weights_are_parsed(text: str, weights: Priorities) -> None:
         ("performance=nan,productivity=25,portability=15", "not between 0 and 100"),
         ("performance=-1,productivity=86,portability=15", "not between 0 and 100"),
         ("performance=60", "60, not 100"),
-        ("performance=60,productivity=25,portability=25", "110"),
         ("performance=60,productivity=25,portability=14.99", "99.99"),
         (
             "performance=60,productivity=25,portability=15,input_flexibility=60,architecture_support=41",
@@ -242,11 +238,9 @@ def test_invalid_weights_are_errors(text: str, words: str) -> None:
 
 
 def test_priority_and_preset_together_are_an_error() -> None:
+    both = RunOptions(priority="perf=60,prod=25,port=15", preset="serving")
     with pytest.raises(OptionValueError, match="both"):
-        choose_priorities(
-            RunOptions(priority="performance=60,productivity=25,portability=15", preset="serving"),
-            builders.catalogue(),
-        )
+        choose_priorities(both, builders.catalogue())
 
 
 def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
@@ -256,12 +250,13 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
         batch_sizes="1,64",
         require="portability>=2",
         input_tokens="64",
+        leave_out="iree,trt",
         price_per_hour=2.5,
         offline=True,
     )
     assert command_of(asked) == (
         "p3-advisor recommend demo --json --offline --batch-sizes 1,64 --input-tokens 64"
-        " --gpu 'RTX 4090' --price-per-hour 2.5 --require 'portability>=2'"
+        " --leave-out iree,trt --gpu 'RTX 4090' --price-per-hour 2.5 --require 'portability>=2'"
     )
     (known, unknown) = (builders.question(asked=each) for each in (given_options(asked), {}))
     again = command_of(asked).replace(" --json", "").replace("1,64", "2") + " --all-arms"

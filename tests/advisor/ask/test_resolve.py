@@ -109,15 +109,12 @@ SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms
         ({**SERVED, "require": "accuracy<=1e-3"}, OptionValueError, "serve"),
         ({"budget": "endless"}, OptionValueError, "endless"),
         ({"budget": "0s"}, OptionValueError, "--budget '0s'"),
-        ({"budget": "nan"}, OptionValueError, "--budget 'nan'"),
         ({"max_build_seconds": 0.0}, OptionValueError, "--max-build-seconds 0"),
         ({"max_build_seconds": float("nan")}, OptionValueError, "--max-build-seconds"),
         ({"seed": -1}, OptionValueError, "--seed -1"),
         ({"gpus_per_model": 0}, OptionValueError, "--gpus-per-model 0"),
         ({"price_per_hour": float("inf")}, OptionValueError, "--price-per-hour inf"),
         ({**SERVED, "percentile": 100.0}, OptionValueError, "--percentile 100"),
-        ({**SERVED, "percentile": float("nan")}, OptionValueError, "--percentile nan"),
-        ({**SERVED, "rate": float("inf")}, OptionValueError, "--rate inf"),
     ],
 )
 def test_each_invalid_answer_has_its_own_error(
@@ -319,7 +316,7 @@ def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, sugges
 @pytest.mark.parametrize("workflow", ["onnxruntime-cpu", "aotinductor"])
 def test_the_error_of_an_unknown_arm_lists_the_arms_of_its_workflow(workflow: str) -> None:
     with pytest.raises(UnknownWorkflowError) as problem:
-        resolved(workflows=f"{workflow}/no-such-arm")
+        resolved(leave_out=f"{workflow}/no-such-arm")
     known = SHIPPED.by_id[workflow]
     assert known.arms
     assert all(f"{workflow}/{arm}" in problem.value.next_step for arm in known.arms)
@@ -337,7 +334,7 @@ def test_the_error_of_an_unknown_arm_lists_the_arms_of_its_workflow(workflow: st
     ],
 )
 def test_a_workflow_may_be_named_as_people_call_it(text: str, expected: tuple[str, ...]) -> None:
-    assert resolved(workflows=text).workflows == expected
+    assert resolved(workflows=text).workflows == resolved(leave_out=text).leave_out == expected
 
 
 def test_no_alias_is_the_name_of_a_workflow() -> None:

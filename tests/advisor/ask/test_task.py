@@ -35,6 +35,7 @@ def test_the_default_model_of_generation_is_the_demo_language_model() -> None:
     assert (asked.model.name, asked.model.weights) == ("demo/llama", "random")
     assert asked.batch_sizes == SHIPPED.models.cpu_batch_sizes
     assert (asked.input_tokens, asked.output_tokens) == (32, 32)
+    assert set(SHIPPED.models.demo_language_models) <= set(SHIPPED.models.configurations)
 
 
 @pytest.mark.parametrize("model", ["synthetic/ffn", "package.module:factory"])
@@ -42,10 +43,6 @@ def test_a_model_that_is_no_language_model_cannot_generate(model: str) -> None:
     with pytest.raises(TaskError, match="cannot generate") as refused:
         resolved(task="generate", model=model)
     assert "demo/llama" in refused.value.next_step
-
-
-def test_the_demo_language_models_have_shipped_configurations() -> None:
-    assert set(SHIPPED.models.demo_language_models) <= set(SHIPPED.models.configurations)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +94,6 @@ def test_workflows_without_a_common_task_are_refused_by_name() -> None:
     assert forced.task == "forward"
 
 
-KNOWN = builders.shipped_catalogue()
 MODEL = TransformersModel(
     name="demo/llama", weights="random", config={"max_position_embeddings": 2048}
 )
@@ -107,16 +103,13 @@ def serve(**changes: Any) -> RunOptions:
     return RunOptions(**{"task": "serve", "ttft": "500ms", "itl": "0.05s", **changes})
 
 
-def test_limits_and_lengths_become_values_of_the_question() -> None:
+def test_limits_and_lengths_become_values_of_the_question_or_have_defaults() -> None:
     load = builders.known(
-        parse_load(serve(lengths="rag", percentile=99, rate=2.5), "serve", MODEL, KNOWN)
+        parse_load(serve(lengths="rag", percentile=99, rate=2.5), "serve", MODEL, SHIPPED)
     )
     assert (load.ttft_seconds, load.itl_seconds, load.share, load.rate) == (0.5, 0.05, 0.99, 2.5)
-    assert load.lengths == KNOWN.serving.mixes["rag"].requests
-
-
-def test_the_default_is_a_named_mix_and_95_percent() -> None:
-    load = builders.known(parse_load(serve(), "serve", MODEL, KNOWN))
+    assert load.lengths == SHIPPED.serving.mixes["rag"].requests
+    load = builders.known(parse_load(serve(), "serve", MODEL, SHIPPED))
     assert (load.name, load.share, load.rate) == ("chat", 0.95, None)
 
 
@@ -125,7 +118,7 @@ def test_lengths_can_come_from_a_file(tmp_path: pathlib.Path) -> None:
     file.write_text(
         '{"input_tokens": 5, "output_tokens": 7}\n\n{"input_tokens": 9, "output_tokens": 2}\n'
     )
-    load = builders.known(parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN))
+    load = builders.known(parse_load(serve(lengths=str(file)), "serve", MODEL, SHIPPED))
     assert load.name == "mine.jsonl"
     assert [(each.input_tokens, each.output_tokens) for each in load.lengths] == [(5, 7), (9, 2)]
     assert load.most_tokens == 12
@@ -151,7 +144,7 @@ def test_what_does_not_fit_is_refused(
     run_options: RunOptions, task: str, error: type[UserError]
 ) -> None:
     with pytest.raises(error):
-        parse_load(run_options, task, MODEL, KNOWN)
+        parse_load(run_options, task, MODEL, SHIPPED)
 
 
 @pytest.mark.parametrize(
@@ -169,11 +162,11 @@ def test_lengths_that_no_request_has_are_refused(tmp_path: pathlib.Path, line: s
     file = tmp_path / "lengths.jsonl"
     file.write_text(f"{line}\n")
     with pytest.raises(OptionValueError):
-        parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN)
+        parse_load(serve(lengths=str(file)), "serve", MODEL, SHIPPED)
 
 
 def test_every_named_mix_has_a_source_and_a_reason_where_it_is_not_confirmed() -> None:
-    for mix in KNOWN.serving.mixes.values():
+    for mix in SHIPPED.serving.mixes.values():
         assert mix.source.startswith("https://")
         assert mix.basis == "stated" or mix.because
 
@@ -269,9 +262,6 @@ def test_several_lengths_are_refused_where_figures_do_not_depend_on_them() -> No
         assert builders.known(refused).name == "option-value"
 
 
-MODELS = builders.shipped_catalogue().models
-
-
 def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:
     tensors = {
         name: {"dtype": "F16", "shape": shape, "data_offsets": [0, 0]}
@@ -291,11 +281,11 @@ def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:
     ],
 )
 def test_other_configurations_have_no_count(config: dict[str, Any]) -> None:
-    assert model_files.count_in_config(config, MODELS.gated_decoders) is None
+    assert model_files.count_in_config(config, SHIPPED.models.gated_decoders) is None
 
 
 def test_only_the_named_model_types_are_counted() -> None:
-    config = {**MODELS.configurations["demo/llama"].config, "model_type": "another"}
+    config = {**SHIPPED.models.configurations["demo/llama"].config, "model_type": "another"}
     assert model_files.count_in_config(config, {"llama"}) is None
     assert model_files.count_in_config(config, {"another"}) is not None
 

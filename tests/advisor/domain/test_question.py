@@ -14,7 +14,7 @@ from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
 from advisor.domain.model import MAX_SHORT_NAME, FactoryModel, short_name
 
 
-def test_a_model_that_is_split_is_measured_on_all_its_gpus() -> None:
+def test_the_device_is_the_gpu_or_the_gpus_that_were_measured() -> None:
     device = builders.gpu()
     header = builders.header(
         machine=builders.gpu_machine(device),
@@ -26,6 +26,8 @@ def test_a_model_that_is_split_is_measured_on_all_its_gpus() -> None:
     assert header.question.price_of_all_devices == 4.0
     assert builders.question().price_of_all_devices is None
     assert builders.question().gpus == ()
+    made = built_answers.answer(**builders.on_second_gpu("NVIDIA H200"))
+    assert made.device_name == "NVIDIA H200"
 
 
 @pytest.mark.parametrize(
@@ -144,11 +146,6 @@ def test_an_arm_whose_figures_a_file_lacks_is_not_ranked() -> None:
     partial = built_answers.with_results(made, measurements=others)
     assert [each.arm for each in partial.ranking] == [builders.BASELINE]
     assert partial.advised is None
-
-
-def test_the_device_is_the_gpu_that_was_measured() -> None:
-    made = built_answers.answer(**builders.on_second_gpu("NVIDIA H200"))
-    assert made.device_name == "NVIDIA H200"
 
 
 def test_a_summary_has_the_decision_or_the_problem() -> None:

@@ -97,16 +97,17 @@ def test_what_an_arm_may_gain_depends_on_the_weights(tmp_path: pathlib.Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("layers", "named", "added"),
+    ("layers", "asked", "added"),
     [
-        (1, (), []),
-        (2, (), ["images/channels-last"]),
-        (2, ("images",), ["images/channels-last"]),
-        (2, ("others",), []),
+        (1, {}, []),
+        (2, {}, ["images/channels-last"]),
+        (2, {"workflows": ("images",)}, ["images/channels-last"]),
+        (2, {"workflows": ("others",)}, []),
+        (2, {"leave_out": ("images/channels-last",)}, []),
     ],
 )
 def test_arms_for_convolutions_are_added_if_the_model_has_several(
-    layers: int, named: tuple[str, ...], added: list[str]
+    layers: int, asked: dict[str, Any], added: list[str]
 ) -> None:
     images = builders.workflow(
         "images",
@@ -118,7 +119,7 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     )
     figures = {"cpu": {"images/channels-last": EarlierRuns(build_seconds=7.0)}}
     header = builders.header(
-        question=builders.question(workflows=named),
+        question=builders.question(**asked),
         catalogue=builders.catalogue(images, earlier_runs=figures),
     )
     process = builders.process()
@@ -222,6 +223,7 @@ def test_an_arm_that_would_not_have_led_is_not_built(run: str, arm: str) -> None
     answer = without(read_run(run), arm)
     assert left_out(answer) == {arm}
     assert arm not in builders.known(answer.recommendation).decision.outstanding
+    assert left_out(answer, leave_out=("pytorch-eager/cuda-graph",)) == {arm}
     # Named workflows, `--all-arms` and a longer budget are exempt.
     assert left_out(answer, workflows=(arm,)) == set()
     assert left_out(answer, all_arms=True) == set()
