@@ -16,7 +16,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from advisor.ask.model import parse_model
+from advisor.ask.model import MODEL_FILES, parse_model
 from advisor.ask.model_files import functions_of
 from advisor.ask.resolve import select_demo_model
 from advisor.ask.task import check_task, choose_task, suggest_task
@@ -117,6 +117,13 @@ class ModelStep(Step):
         with Horizontal():
             yield ShippedModels(id="models", markup=False, compact=True)
             yield Static(OWN_MODEL_HELP, id="own-model-help", markup=False)
+        inputs = AnswerInput(
+            self.run_options.inputs,
+            placeholder="those of the model; or data.npz, or file.py:function",
+            id="inputs",
+            compact=True,
+        )
+        yield Field("Inputs", inputs)
         task = choose_task(self.run_options, self.app.catalogue.models)
         yield Field("Task", Choice(TASK_LABELS.items(), task, id="task"))
         yield Static("", id="task-note", markup=False, classes="hint")
@@ -129,6 +136,7 @@ class ModelStep(Step):
     def begin(self) -> None:
         self._list_models(self._filter_text())
         self._current_model = self._selected_model()
+        self._draw_inputs()
         self._draw_task_note()
         self.query_one("#model", Input).focus()
 
@@ -164,6 +172,9 @@ class ModelStep(Step):
         option_list.highlighted = 0
 
     def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input.id == "inputs":
+            self.post_message(self.Validated(None))
+            return
         self._list_models(event.value.strip())
         self._suggest_task()
 
@@ -207,7 +218,14 @@ class ModelStep(Step):
                 task = suggest_task(model, self.app.catalogue.models)
                 self.query_one("#task", Choice).choose(task)
         self._current_model = model
+        self._draw_inputs()
         self._draw_task_note()
+
+    def _draw_inputs(self) -> None:
+        """Ask for inputs of the user's code and files only: the other models have their own."""
+        model = self._current_model
+        takes_inputs = ":" in model or model.endswith(MODEL_FILES)
+        self.query_one("#field-inputs").display = takes_inputs
 
     def _draw_task_note(self) -> None:
         task = self.query_one("#task", Choice).chosen
@@ -217,12 +235,14 @@ class ModelStep(Step):
         self.query_one("#task-note", Static).update(note, layout=False)
 
     def store_options(self) -> None:
-        """Store model and task; raise `UserError` if they do not exist or do not fit."""
+        """Store model, inputs and task; raise `UserError` if they do not exist or do not fit."""
         task = cast("Task", self.query_one("#task", Choice).chosen)
         model = self._selected_model()
         if model != self.run_options.model:
             first = self.app.launch_options.run_options
             self.change_options(**{name: getattr(first, name) for name in OF_MODEL})
-        self.change_options(model=model, task=task)
+        inputs = self.query_one("#inputs", Input).value.strip()
+        is_asked = self.query_one("#field-inputs").display
+        self.change_options(model=model, task=task, inputs=inputs if is_asked else "")
         models = self.app.catalogue.models
         check_task(task, parse_model(select_demo_model(self.run_options, models), models), models)

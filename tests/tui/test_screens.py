@@ -56,8 +56,10 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
         assert setup.query_one("#error").has_class("-shown")
         assert setup.step_index == 0
         name = app.screen.query_one("#model", Input)
+        assert setup.query_one("#field-inputs").display
         name.value = ""
         await pilot.wait_for(lambda: not setup.query_one("#error").has_class("-shown"))
+        assert not setup.query_one("#field-inputs").display, "the demo has its own"
         task = app.screen.query_one("#task", Choice)
         assert task.chosen == "forward"
         name.value = "demo/qwen2"
@@ -306,8 +308,12 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
         await pilot.until(lambda: setup.step_index == 0, "escape")
         name.focus()
         await pilot.press("ctrl+u", *"net.py:c", "tab")
+        inputs = setup.query_one("#inputs", Input)
+        inputs.value = "net.py:gone"
+        await pilot.until_text("gone'", "enter")
+        inputs.value = "net.py:cnn"
         await pilot.go_to_step(1)
-        assert app.run_options.model == "net.py:cnn"
+        assert app.run_options.model == "net.py:cnn" == app.run_options.inputs
         assert setup.query_one("#batch_sizes", Input).value == ""
         assert not setup.query_one("#field-input_tokens").display
         assert (app.run_options.workflows, app.run_options.leave_out) == ("quick,alike", "")

@@ -102,12 +102,14 @@ def test_the_breaks_of_a_graph_are_counted() -> None:
     assert breaks(builders.measurement(facts={"graph_breaks": {"net.py:1: x": 3, "y": 1}})) == 2
 
 
-def test_letters_and_figures_are_combined_in_their_order() -> None:
+def test_letters_and_figures_are_combined_in_their_order_and_suit_their_tasks() -> None:
     assert parse_constraints("portability >= B,speedup>=1.2,build<=5min,") == (
         at_least("portability", 2),
         at_least("speedup", 1.2),
         Constraint("build", "<=", 300.0, unit="min"),
     )
+    check_constraints(parse_constraints("speedup>=1.2,memory<=8GiB,accuracy<=1e-3"), "forward")
+    check_constraints(parse_constraints("ttft<=200ms,itl<=50ms"), "generate")
 
 
 @pytest.mark.parametrize(
@@ -174,11 +176,6 @@ fragments = st.lists(
     ),
     max_size=12,
 ).map("".join)
-
-
-def test_figures_suit_the_tasks_that_measure_them() -> None:
-    check_constraints(parse_constraints("speedup>=1.2,memory<=8GiB,accuracy<=1e-3"), "forward")
-    check_constraints(parse_constraints("ttft<=200ms,itl<=50ms"), "generate")
 
 
 @pytest.mark.parametrize("parse", [parse_constraints, parse_priorities])

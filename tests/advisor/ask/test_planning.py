@@ -284,9 +284,6 @@ def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
     assert unsupported_use(eager, arms["fp16-accumulation"], question) is None
     assert arms["fp16-accumulation"].dtypes == ("float16",)
     assert set(arms["default"].dtypes) == set(protocol.PRECISIONS)
-
-
-def test_workers_know_the_precisions_of_the_catalogue() -> None:
     assert {protocol.OWN, *protocol.PRECISIONS} == set(get_args(Dtype))
 
 
@@ -310,7 +307,6 @@ def planned(**asked: Any) -> set[str]:
         ((), {"engine"}),
         (("int8",), {"engine", "engine/q8"}),
         (("int8", "int4", "fp8"), {"engine", "engine/q8", "engine/q4"}),
-        (("fp8",), {"engine"}),
     ],
 )
 def test_a_format_is_planned_only_when_it_is_asked_for(
