@@ -22,7 +22,7 @@ from advisor.report.other_arms import describe_certainty
 from advisor.report.ranking import is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
 
-LETTER_LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
+LETTER_LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below; in files 3, 2 and 1"
 BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}
 
 

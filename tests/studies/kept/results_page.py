@@ -131,7 +131,9 @@ def write_arms(name: str) -> str:
     ]
     rate = f"TFLOPS {shapes[-1]} (of the peak)"
     head = ["arm", "speed-up (95 %)", *shapes, rate, "build s", "MiB", "error", "engaged"]
-    versions = dict(pair for each in answer.results.measurements for pair in each.versions.items())
+    found = [pair for each in answer.results.measurements for pair in each.versions.items()]
+    # One distribution may be reported with a hyphen by one workflow, and with "_" by another.
+    versions = {name.replace("_", "-"): version for name, version in found}
     lines = [
         f"{asked}, {conditions}, {answer.created[:10]}",
         f"([kept run](../tests/stacks/evidence/{name}.json)): {arm}, {word}, trust {trust}.",
