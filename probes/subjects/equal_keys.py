@@ -6,18 +6,17 @@ is called with the ranks of the values instead, in which equal values have an or
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from probes.checking.deviation import MAX_ELEMENTS
 from probes.checking.stored_reference import Keys
+from probes.subjects.modes import EagerMode
 
 #: Operators that return places, as the last result: those of a whole order, of one value of a
 #: dimension, and others. A stable sort, which has another overload, does not leave the order open.
@@ -61,22 +60,7 @@ class UsedPlaces:
         return self.are_taken or any(place() is not None for place in self._places.values())
 
 
-def leave_out_dynamo() -> None:
-    """Let calls in the modes that are defined so far not import Dynamo, which takes seconds.
-
-    PyTorch wraps the method of each mode so that Dynamo does not compile it, and imports Dynamo in
-    its first call. Where nothing has imported Dynamo, nothing is compiled. `torch._disable_dynamo`
-    keeps the wrapped method in this attribute; without it Dynamo is imported as before.
-    """
-    if "torch._dynamo" in sys.modules:
-        return
-    for mode in TorchDispatchMode.__subclasses__():
-        method = getattr(mode.__torch_dispatch__, "__wrapped__", None)
-        if method is not None:
-            method.__dynamo_disable = method  # noqa: SLF001 - nothing public does this
-
-
-class Observer(TorchDispatchMode):
+class Observer(EagerMode):
     """Notes the places that operators return, and the least exact precision of a result."""
 
     def __init__(self) -> None:
@@ -98,7 +82,7 @@ class Observer(TorchDispatchMode):
         return result
 
 
-class OtherOrder(TorchDispatchMode):
+class OtherOrder(EagerMode):
     """Lets operators order equal values otherwise, and notes what they ordered."""
 
     def __init__(self, seed: int) -> None:

@@ -22,9 +22,9 @@ from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from probes.checking.deviation import error_and_scale
+from probes.subjects.modes import EagerMode
 
 #: What PyTorch and the checks of a user's own code raise for values that a model does not take.
 REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
@@ -183,7 +183,7 @@ def choose(
     return ReferencePrecision(None, own)
 
 
-class RedirectedCasts(TorchDispatchMode):
+class RedirectedCasts(EagerMode):
     """Operators that name a lower precision use `dtype` instead."""
 
     def __init__(self, dtype: torch.dtype) -> None:

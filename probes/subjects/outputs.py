@@ -15,6 +15,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from probes.adapter import ModelError
+from probes.subjects.modes import run_eagerly
 
 #: Containers and objects in each other that are searched.
 MAX_DEPTH = 16
@@ -153,7 +154,7 @@ def count_flops(call: Callable[[], object]) -> int | None:
     # The counter does not see into the one kernel of a whole encoder layer.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
+        with run_eagerly(), FlopCounterMode(display=False, custom_mapping=formulas) as counter:
             call()
     except torch.OutOfMemoryError:
         raise

@@ -27,6 +27,7 @@ from probes.subjects import (
     call_inputs,
     equal_keys,
     higher_precision,
+    modes,
     module_state,
     row_parts,
 )
@@ -233,7 +234,7 @@ class TorchSubject(Subject):
         return name, itertools.chain(known, self._outputs_in(chosen, input_sets[len(known) :]))
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
-        equal_keys.leave_out_dynamo()
+        modes.leave_out_dynamo()
         findings = call_effects.find_random_outputs(
             self.module,
             [functools.partial(self.tensors, inputs) for inputs in input_sets],

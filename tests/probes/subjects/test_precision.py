@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import factory, higher_precision, outputs, torch
+from lazy import equal_keys, factory, higher_precision, outputs, torch
 from reference_cases import MODEL, Factories
 
 from probes.checking import correctness
@@ -175,8 +175,8 @@ def test_an_rms_norm_without_an_epsilon_has_that_of_its_own_precision(name: str)
 
 WITHOUT_DYNAMO = """
 import sys, torch
-from probes.subjects import equal_keys, outputs
-equal_keys.leave_out_dynamo()
+from probes.subjects import equal_keys, modes, outputs
+modes.leave_out_dynamo()
 with equal_keys.Observer():
     torch.ones(2) + 1
 assert outputs.count_flops(lambda: torch.ones(3, 5) @ torch.ones(5, 7))
@@ -187,3 +187,19 @@ sys.exit("torch._dynamo" in sys.modules)
 def test_the_modes_of_a_reference_do_not_import_dynamo() -> None:
     """Its import takes seconds, for which the first answer waits."""
     subprocess.run([sys.executable, "-c", WITHOUT_DYNAMO], check=True)
+
+
+def test_code_that_compiles_itself_runs_in_modes_and_after_them() -> None:
+    values = torch.ones(2)
+
+    def call() -> torch.Tensor:
+        found: torch.Tensor = torch.cond(values.sum() > 0, torch.sin, torch.cos, (values,))
+        return found
+
+    assert torch.equal(call(), values.sin())
+    redirected = higher_precision.RedirectedCasts(torch.float64)
+    for mode in (equal_keys.Observer(), equal_keys.OtherOrder(0), redirected):
+        with mode:
+            assert torch.equal(call(), values.sin())
+    outputs.count_flops(call)
+    assert torch.equal(call(), values.sin()), "Dynamo would still refuse it"
