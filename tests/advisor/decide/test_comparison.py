@@ -172,13 +172,6 @@ def test_an_arm_that_fails_now_is_a_regression_unless_it_was_not_tried(
     assert (found.conclusion, found.only_before) == (conclusion, ("compiled",))
 
 
-def test_another_version_of_the_baseline_is_named() -> None:
-    before = with_speedup(2.0)
-    after = with_measurement(before, builders.BASELINE, versions={"torch": "9"})
-    assert compare_two(before, after, 0.05).baseline_changed
-    assert not compare_two(before, before, 0.05).baseline_changed
-
-
 def test_the_baseline_is_that_of_the_run() -> None:
     before = with_results(with_speedup(2.0), baseline="compiled")
     after = with_measurement(before, "compiled", versions={"onnxruntime": "9"})
