@@ -13,6 +13,7 @@ from advisor.execute.build_rules import (
     Builds,
     Start,
     Wait,
+    must_build_alone,
     next_step,
     payback_limit,
     promise_of,
@@ -122,8 +123,7 @@ class BuildQueue:
     starts_at_once: bool = False
     #: Arms that are not built: the user skips them, or no time is left.
     skipped: list[tuple[Arm, Failure]] = dataclasses.field(default_factory=list)
-    #: What was decided of the build that started last.
-    _last: Start | None = None
+    _has_started: bool = False
 
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
@@ -149,19 +149,21 @@ class BuildQueue:
         return bool(arms)
 
     def _builds(self, running: int) -> Builds:
-        raced = self.progress.state.raced_arms
+        state, is_built = self.progress.state, self.progress.session.is_built
+        begun = self._begun()
+        unbuilt = [each for each in begun if not is_built(each.id)]
         return Builds(
-            begun=[each for each in self._begun() if each.id not in raced],
+            begun=[each for each in begun if each.id not in state.raced_arms],
             running=running,
-            is_alone=self._last is not None and self._last.is_alone,
-            is_first=self._last is None,
+            is_alone=any(must_build_alone(each, state) for each in unbuilt),
+            is_first=not self._has_started,
             wait_for_baseline=not self.starts_at_once,
         )
 
     def _start(self, planned: Arm, step: Start) -> NextBuild:
         state, is_running = self.progress.state, self.progress.session.is_running(planned.id)
         expected_seconds_left = self._expected_seconds_left(planned)
-        self._last = step
+        self._has_started = True
         self.begun.append(planned)
         return NextBuild(
             planned,

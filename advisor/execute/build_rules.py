@@ -43,8 +43,6 @@ class Start(NamedTuple):
     """The build starts within the limit."""
 
     limit: BuildLimit | None
-    #: Whether no other build may run meanwhile.
-    is_alone: bool
 
 
 class Wait(NamedTuple):
@@ -79,8 +77,7 @@ def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> Start | 
     state, session = progress.state, progress.session
     if waits_for_race(planned, builds.begun, progress):
         return Wait("race")
-    is_alone = planned.builds_alone or planned.id in remaining.oom_beside_others(state)
-    if not _has_memory(builds, progress, is_alone=is_alone):
+    if not _has_memory(builds, progress, is_alone=must_build_alone(planned, state)):
         return Wait("memory")
     if planned != state.plan.baseline and builds.wait_for_baseline and not _is_measured(progress):
         return Wait("baseline")
@@ -88,7 +85,11 @@ def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> Start | 
         return Skip(None)
     limit = payback_limit(state, planned.id, progress.question)
     failure = remaining.failure_of_sibling(state, planned) or _too_long(planned, limit, progress)
-    return Start(limit, is_alone) if failure is None else Skip(failure)
+    return Start(limit) if failure is None else Skip(failure)
+
+
+def must_build_alone(planned: Arm, state: RunState) -> bool:
+    return planned.builds_alone or planned.id in remaining.oom_beside_others(state)
 
 
 def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:

@@ -34,14 +34,14 @@ GAINING, SIBLING, HANGING = (
 CALLED_FOR = builders.arm("cl", called_for="conv", expected_build_seconds=1.0, possible_gain=0.0)
 ENGINE, UNKNOWN = builders.arm("engine", builds_alone=True), builders.arm("unknown")
 FAILURE = Failure("unsupported", "open", "it has no such operator")
-ENDED, START = {"ended": [BASELINE, "failed"]}, Start(None, is_alone=False)
+ENDED, START = {"ended": [BASELINE, "failed"]}, Start(None)
 
 
 @pytest.mark.parametrize(
     ("planned", "builds", "found", "step"),
     [
         (SIBLING, Builds(), {}, START),
-        (ENGINE, Builds(), {}, Start(None, is_alone=True)),
+        (ENGINE, Builds(), {}, START),
         (UNKNOWN, Builds(begun=[GAINING]), {}, Wait("race")),
         (UNKNOWN, Builds(begun=[UNKNOWN]), {}, START),
         (CALLED_FOR, Builds(begun=[GAINING]), {}, START),
