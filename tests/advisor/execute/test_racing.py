@@ -129,10 +129,8 @@ def test_a_race_ends_at_a_look_when_there_is_an_answer_and_its_intervals_are_nar
     assert not rule.may_end(race_with(DECIDING_ROUNDS - 1, spread=0.001), RunState())
     assert not rule.may_end(race_with(5, spread=0.001), RunState()), "5 rounds are no look"
     assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.001), RunState())
-    ends = []
-    for log_speedup in (0.1, 2.0):
-        race = race_with(DECIDING_ROUNDS, spread=0.03, log_speedup=log_speedup)
-        ends.append(StopRule(has_answer=lambda _: True).may_end(race, RunState()))
+    races = [race_with(DECIDING_ROUNDS, spread=0.03, log_speedup=gain) for gain in (0.1, 2.0)]
+    ends = [StopRule(has_answer=lambda _: True).may_end(each, RunState()) for each in races]
     assert ends == [False, True], "a large gain need not be known as well as a small one"
 
 
