@@ -1,6 +1,7 @@
-"""Shares of the weight simplex, and the effect of constraints. Pure, exact.
+"""How the answer depends on the weights and on the constraints.
 
-Weights at which another arm takes the lead are exact because scores are linear.
+Shares of the weight simplex are computed in fractions, weights at which the lead changes in floats.
+Both follow from the scores without a search, because a score is linear in the weights.
 """
 
 from __future__ import annotations

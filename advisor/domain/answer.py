@@ -30,7 +30,7 @@ Status = Literal[FailureStatus, ExclusionStatus]
 class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
     """An arm that failed or was not reached, or a workflow that was not tried."""
 
-    #: The id of the workflow where none of its arms was planned.
+    #: The id of the arm, or of the workflow if the reason applies to all its arms.
     arm: str
     workflow: str
     title: str
@@ -166,7 +166,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def excluded(self) -> tuple[UnmeasuredArm, ...]:
-        """The workflows of which no arm was planned."""
+        """The workflows and the single arms that were not planned."""
         return tuple(each for each in self.unmeasured if not each.was_planned)
 
     @property

@@ -82,7 +82,8 @@ class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True):
     most_throttled_seconds: float
     #: Smallest SM clock, as a share of the GPU's default clock.
     least_clock_share: float
-    #: How many times as long a piece of host work may take after the visit as before.
+    #: How many times its fastest time in the worker a fixed piece of host work may take next to
+    #: the calls of a visit.
     most_host_slowdown: float
     #: Largest number of retries of a visit, and largest share of an arm's visits that may be
     #: discarded.
@@ -92,7 +93,7 @@ class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuildPresets(msgspec.Struct, frozen=True, kw_only=True):
-    """How builds share the processors."""
+    """How many builds run side by side, and when they make room for races."""
 
     #: Most builds that run at the same time; each has at least one processor.
     most_at_once: Annotated[int, msgspec.Meta(ge=1)]
