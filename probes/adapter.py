@@ -270,7 +270,9 @@ class WorkflowModule(Protocol):
       file, by their names in `rubric/starts.toml`;
     - `racing_operators(program) -> list[str]`: operators that may give other results for the same
       input. The program is then called more often to find that, and the reason names them;
-    - `read_memory() -> events.MemoryRead`: peaks of memory, if another process does the work.
+    - `read_memory() -> events.MemoryRead`: peaks of memory, if another process does the work;
+    - `import_compiler() -> None`: imports what the first build would import, whose time counts as
+      that of the build.
     """
 
     def versions(self) -> dict[str, str]:

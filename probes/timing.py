@@ -44,6 +44,8 @@ MAX_CALL_WEIGHT = 5.0
 #: If a long call returns only after this share of its duration, the host cannot enqueue ahead, and
 #: the throughput follows from the duration alone.
 BLOCKING_SHARE = 0.95
+#: Share of the calls of a visit that are repeated without waiting between them.
+STREAMED_SHARE = 0.3
 #: Calls in a batch. A long call is a batch of its own, because sixty of them would take too long.
 BATCH_CALLS = 5
 OWN_BATCH_SECONDS = 0.01
@@ -125,7 +127,8 @@ def time_visit(
             and statistics.median(enqueues) > BLOCKING_SHARE * whole
         )
         if streams and not is_blocking:
-            count = min(len(durations), size.calls)
+            calls = min(len(durations), size.calls)
+            count = max(math.ceil(calls * STREAMED_SHARE), min(calls, MIN_CALLS))
             start = clock()
             for _ in range(count):
                 timer.call(next(inputs))

@@ -60,11 +60,13 @@ def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
         answer, plan = progress.answer_of(progress.state), progress.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [each.id for each in arms if session.is_running(each.id)]
-        untried = next((arm for arm in running if arm not in tried), None)
-        if untried is None:
+        untried = [arm for arm in running if arm not in tried]
+        if not untried:
             return
-        tried.add(untried)
-        yield from session.try_new_shapes(untried, limit)
+        # The processors of a CPU are shared with the calls that are tried.
+        together = untried[:1] if progress.question.device == "cpu" else untried
+        tried.update(together)
+        yield from session.try_new_shapes(together, limit)
 
 
 def free_memory(progress: RunInProgress) -> Iterator[RunEvent]:
@@ -99,7 +101,7 @@ def profile(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
     if session.is_running(arm):
         yield from session.send_and_wait(arm, "diagnose")
     if budget.new_shapes and progress.clock() < progress.end and session.is_running(arm):
-        yield from session.try_new_shapes(arm)
+        yield from session.try_new_shapes([arm])
 
 
 def sustain_fastest(progress: RunInProgress) -> Iterator[RunEvent]:

@@ -287,16 +287,22 @@ class WorkerSession(WorkerPool):
         process = self.process_number(arm)
         yield EnergyMeasured(arm=arm, process=process, shape=shape, joules=joules)
 
-    def try_new_shapes(self, arm: str, limit_seconds: float | None = None) -> Iterator[RunEvent]:
-        """Let the arm try shapes that it was not built for; then its worker can only be stopped.
+    def try_new_shapes(
+        self, arms: Collection[str], limit_seconds: float | None = None
+    ) -> Iterator[RunEvent]:
+        """Let the arms try shapes that they were not built for, all at the same time.
 
-        With a limit it tries one batch size and one length, and is killed if one takes longer.
+        Their workers can only be stopped afterwards. With a limit each tries one batch size and one
+        length, and is killed if one takes longer.
         """
-        worker, token = self.workers[arm], "new-shapes"
-        if limit_seconds is not None:
-            worker.new_shape_seconds = limit_seconds
-            token = f"new-shapes {protocol.SHORT}"
-        yield from self.send_and_wait(arm, token)
+        token = "new-shapes" if limit_seconds is None else f"new-shapes {protocol.SHORT}"
+        for arm in arms:
+            if limit_seconds is not None:
+                self.workers[arm].new_shape_seconds = limit_seconds
+            self.send(arm, token)
+        yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))
+        for arm in arms:
+            self.workers[arm].pause_busy()
 
     def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
         """Time the calls of one visit; there is no `last_visit` if the worker ended meanwhile."""

@@ -21,6 +21,7 @@ from probes.runtime.cells import (
     Job,
     build_cells,
     create_model,
+    import_compiler,
     load_subject,
     report_losses,
     warm_up_cell,
@@ -68,6 +69,8 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         return
     job = Job(request, channel, import_workflow(request, channel))
     is_reference = request.role == "reference"
+    if not is_reference:
+        import_compiler(job)
     token = reference.answer_tokens(job) if is_reference else channel.read_token()
     if token[0] == "create":
         create_model(job)

@@ -6,6 +6,7 @@ Dynamo counts where it does not capture a model's operators, and why.
 from __future__ import annotations
 
 import collections
+import importlib
 import logging
 import pathlib
 import re
@@ -44,6 +45,10 @@ HANDLER = BreakHandler()
 LOG = logging.getLogger("torch._dynamo.symbolic_convert.__graph_breaks")
 LOG.addHandler(HANDLER)
 LOG.setLevel(logging.DEBUG)
+
+
+def import_inductor() -> None:
+    importlib.import_module("torch._inductor.compile_fx")
 
 
 def graph_breaks() -> dict[str, int]:

@@ -18,6 +18,8 @@ settings = pytorch.apply_settings
 open_subject = by_request.open_subject
 synchronise = pytorch.synchronise
 
+import_compiler = dynamo.import_inductor
+
 #: Modes that capture compiled code as CUDA graphs; they give no error when they cannot.
 CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
 

@@ -142,15 +142,17 @@ def test_inputs_rotate_from_that_of_the_round_on(round_number: int, expected: st
     assert "".join(called) == expected
 
 
-@pytest.mark.parametrize(("call_seconds", "calls"), [(0.01, 100), (0.126, 15), (1.0, 5)])
+@pytest.mark.parametrize(
+    ("call_seconds", "calls", "streamed"), [(0.01, 100, 30), (0.126, 15, 0), (1.0, 5, 0)]
+)
 def test_a_visit_ends_early_where_other_work_slows_its_calls(
-    clock: FakeClock, call_seconds: float, calls: int
+    clock: FakeClock, call_seconds: float, calls: int, streamed: int
 ) -> None:
     size = VisitSize(calls=100, warmup_calls=1)
     timed = time_visit(lambda _: clock.advance(call_seconds), size=size, streams=True)
     assert timed.seconds == pytest.approx((call_seconds,) * calls)
-    if timed.streamed_seconds is not None:
-        assert timed.streamed_seconds == pytest.approx(call_seconds)
+    assert timed.streamed_seconds == (pytest.approx(call_seconds) if streamed else None)
+    assert clock.perf_counter() == pytest.approx(call_seconds * (1 + calls + streamed))
 
 
 def test_a_streaming_device_repeats_the_calls_without_waiting_in_between(clock: FakeClock) -> None:

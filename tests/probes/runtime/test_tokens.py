@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import types
 from collections.abc import Callable
@@ -14,8 +15,15 @@ from workers import WorkerResult, rules
 
 from probes.accuracy import UserMetric
 from probes.adapter import UnsupportedError
+from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
-from probes.runtime.cells import Job, report_losses, warm_up_first_token
+from probes.runtime.cells import (
+    Job,
+    build_program,
+    import_compiler,
+    report_losses,
+    warm_up_first_token,
+)
 from probes.runtime.failures import exception_summary
 from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
@@ -122,6 +130,10 @@ def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
     assert len(answer.events_of("visited")) == 1
 
 
+def channel_to(sent: list[Any], **members: Any) -> Any:
+    return types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None, **members)
+
+
 def text_cell(program: TextProgram) -> ProgramCell:
     return ProgramCell(SYNCHRONOUS, Shape(1), program, ["prompts"], cast("Any", None), rules())
 
@@ -134,15 +146,34 @@ def text_service(
     return BuiltWorker(
         Job(
             request=cast("Any", types.SimpleNamespace(task=task, device="cpu", visit_seconds=0.05)),
-            channel=cast(
-                "Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)
-            ),
+            channel=channel_to(sent),
             workflow=SYNCHRONOUS,
         ),
         cells={Shape(size): text_cell(program) for size, program in programs.items()},
         sizes=dict.fromkeys(map(Shape, programs), size),
         host=None,
     )
+
+
+@pytest.mark.parametrize(("device", "first"), [("cuda", 4.0), ("cpu", 2.0)])
+def test_a_compiler_imported_ahead_counts_in_the_first_build(
+    device: str, first: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    channel = channel_to(sent, stopwatch=lambda: contextlib.nullcontext(lambda: 2.0))
+    workflow: Any = types.SimpleNamespace(
+        import_compiler=lambda: None,
+        build=lambda *_: workers.FakeProgram(lambda fed: fed),
+        synchronise=lambda: None,
+    )
+    monkeypatch.setattr(program_cell, "load_inputs", lambda *_: [[1]])
+    job = Job(
+        cast("Any", types.SimpleNamespace(device=device, at=lambda _: None)), channel, workflow
+    )
+    import_compiler(job)
+    for shape in (Shape(1), Shape(4)):
+        build_program(job, shape)
+    assert [each.build_seconds for each in sent] == [first, 2.0]
 
 
 def test_a_visit_of_text_times_the_first_token_after_its_calls() -> None:
@@ -240,7 +271,6 @@ def ask(directory: pathlib.Path, function: str, **long_text: Any) -> list[Any]:
     file = directory / "metric.py"
     file.write_text(METRIC)
     sent: list[Any] = []
-    channel: Any = types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)
     request: Any = types.SimpleNamespace(
         batch_sizes=[1, 4],
         long_text=long_text,
@@ -254,7 +284,7 @@ def ask(directory: pathlib.Path, function: str, **long_text: Any) -> list[Any]:
         shape: ProgramCell(workflow, shape, doubling, [], unused, unused)
         for shape in (Shape(1), Shape(4))
     }
-    report_losses(cells, Job(request, channel, workflow))
+    report_losses(cells, Job(request, channel_to(sent), workflow))
     return sent
 
 
