@@ -85,8 +85,7 @@ def _choose_arms(
     found = [_with_quantiser(workflow, each, machine) for each in usable]
     arms = [each for each in found if isinstance(each, Arm)]
     left_out = [
-        # With its option, since the default alone is not the workflow.
-        Excluded(str(each.name), "excluded", NOT_NAMED)
+        Excluded(workflow.id, "excluded", NOT_NAMED, option=each.option)
         for each in (list_arms(workflow, question.device) if arms else ())
         if not (is_chosen(each, question.workflows) or is_on_request(workflow, each, question))
         if each.weight_format in {None, *question.quantised}
@@ -103,7 +102,7 @@ def _leave_out(made: Plan, question: Question) -> Plan:
         each
         for each in made.excluded
         if each.status == "not-installed"
-        if is_named(ArmName.parse(each.workflow), question.leave_out)
+        if is_named(each.name, question.leave_out)
     ]
     baseline = made.baseline
     if baseline in unwanted:
@@ -119,14 +118,17 @@ def _leave_out(made: Plan, question: Question) -> Plan:
         )
     arms = tuple(each for each in made.arms if each not in unwanted)
     measured = {each.workflow for each in arms}
-    names = [str(each.name) if each.workflow in measured else each.workflow for each in unwanted]
+    names = [
+        *(each.name if each.workflow in measured else ArmName(each.workflow) for each in unwanted),
+        *(each.name for each in absent),
+    ]
     return Plan(
         arms=arms,
         excluded=(
             *(each for each in made.excluded if each not in absent),
             *(
-                Excluded(name, "excluded", LEFT_OUT, "take it out of --leave-out")
-                for name in dict.fromkeys([*names, *(each.workflow for each in absent)])
+                Excluded(workflow, "excluded", LEFT_OUT, "take it out of --leave-out", option)
+                for workflow, option in dict.fromkeys(names)
             ),
         ),
     )
@@ -149,11 +151,11 @@ def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
 def refuse_without_rival(question: Question, plan: Plan) -> None:
     """Raise `NoStackError` where none of the workflows of `--workflows` can run here."""
     named = {ArmName.parse(name).workflow for name in question.workflows}
-    reasons = [each for each in plan.excluded if ArmName.parse(each.workflow).workflow in named]
+    reasons = [each for each in plan.excluded if each.workflow in named]
     if question.serves or not named or named & {each.workflow for each in plan.arms}:
         return
     raise NoStackError(
-        "; ".join(f"{each.workflow} cannot run here: {each.reason}" for each in reasons),
+        "; ".join(f"{each.name} cannot run here: {each.reason}" for each in reasons),
         next((each.fix for each in reasons if each.fix), None)
         or "see p3-advisor workflows, and leave out --workflows to measure those that can run",
     )
@@ -191,7 +193,8 @@ def _with_quantiser(workflow: Workflow, planned: Arm, machine: Machine) -> Arm |
     if problem is None:
         return msgspec.structs.replace(planned, quantiser=machine.environments[name].python)
     reason = f"the environment {name}, which writes its checkpoint, {problem}"
-    return Excluded(planned.id, "not-installed", reason, f"p3-advisor env create {name}")
+    fix = f"p3-advisor env create {name}"
+    return Excluded(workflow.id, "not-installed", reason, fix, planned.option)
 
 
 def list_arms(workflow: Workflow, device: DeviceKind, python: str = "") -> list[Arm]:

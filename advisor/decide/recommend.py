@@ -299,9 +299,10 @@ def _settling_steps(
 def _installation_steps(
     excluded: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
 ) -> list[str]:
-    """Return how to install what is missing; one command creates all environments.
+    """Return how to install what is missing: each command once, one for all environments.
 
-    A run that is kept may miss what is no longer measured.
+    A single arm lacks what writes its checkpoint, which other arms may lack too. A run that is kept
+    may miss what is no longer measured.
     """
     dropped = {each.id for each in workflows if each.not_measured}
     absent = [each for each in excluded if each.status == "not-installed" and each.fix]
@@ -309,9 +310,12 @@ def _installation_steps(
     environments = {
         each.id: each.environment_name for each in workflows if each.environment.kind == "own"
     }
-    together = [each.workflow for each in missing if each.workflow in environments]
-    others = [each for each in missing if each.workflow not in environments]
-    steps = [f"to measure {each.workflow} too: {each.fix}" for each in others]
+    together = [each.arm for each in missing if each.arm in environments]
+    others = dict[str | None, list[str]]()
+    for each in missing:
+        if each.arm not in environments:
+            others.setdefault(each.fix, []).append(each.arm)
+    steps = [f"to measure {', '.join(arms)} too: {fix}" for fix, arms in others.items()]
     if together:
         names = " ".join(dict.fromkeys(environments[workflow] for workflow in together))
         steps.append(f"to measure {', '.join(together)} too: p3-advisor env create {names}")

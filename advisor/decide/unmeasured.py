@@ -53,11 +53,7 @@ def list_unmeasured(
         if each.id not in measured
     )
     excluded = (
-        UnmeasuredArm(
-            arm=each.workflow,
-            title=workflows[ArmName.parse(each.workflow).workflow].title_of(each.workflow),
-            **msgspec.structs.asdict(each),
-        )
+        UnmeasuredArm.of(each, workflows[each.workflow].title_of(str(each.name)))
         for each in state.plan.excluded
     )
     return (*planned, *excluded)

@@ -12,7 +12,7 @@ import msgspec
 from advisor.domain.errors import MachineUnfitError, NoRecipeError, UserError
 from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Measurement
-from advisor.domain.plan import ExclusionStatus
+from advisor.domain.plan import Excluded, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Evidence, Results, ScoredArm
@@ -43,6 +43,17 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
     skip_cause: SkipCause | None = None
     #: The comparisons of its outputs as far as it came.
     checks: tuple[Checked, ...] = ()
+
+    @classmethod
+    def of(cls, excluded: Excluded, title: str) -> UnmeasuredArm:
+        return cls(
+            arm=str(excluded.name),
+            workflow=excluded.workflow,
+            title=title,
+            status=excluded.status,
+            reason=excluded.reason,
+            fix=excluded.fix,
+        )
 
     @property
     def was_planned(self) -> bool:

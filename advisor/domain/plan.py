@@ -86,11 +86,16 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 class Excluded(msgspec.Struct, frozen=True):
     """A workflow, or one arm of a measured workflow, that is not measured, with the reason."""
 
-    #: The id of the workflow or of the arm.
     workflow: str
     status: ExclusionStatus
     reason: str
     fix: str | None = None
+    #: That of the arm; empty where no arm of the workflow is measured.
+    option: str = ""
+
+    @property
+    def name(self) -> ArmName:
+        return ArmName(self.workflow, self.option)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

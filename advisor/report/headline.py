@@ -210,7 +210,7 @@ def _planned_arms(answer: Answer) -> list[UnmeasuredArm]:
 
 def _how_to_compare(answer: Answer) -> str:
     """Return the next step of an arm without a result, after its reason, or another one."""
-    excluded = {each.workflow: each for each in answer.excluded}
+    excluded = {each.arm: each for each in answer.excluded}
     compiled, other = excluded.get(PLAIN_COMPILE), ""
     if compiled is not None and compiled.status == "excluded" and not compiled.fix:
         other = f", or leave out --workflows: {compiled.title} needs no export"

@@ -38,7 +38,7 @@ def render_event(event: LoggedEvent) -> str | None:
     run_event = event.run_event
     match run_event:
         case ArmsPlanned(plan=plan):
-            excluded = write_count(len(plan.excluded), "workflow")
+            excluded = write_count(sum(not each.option for each in plan.excluded), "workflow")
             return f"{len(plan.distinct)} arms to measure, {excluded} excluded"
         case ArmsAdded(added=added, because=because):
             arms = ", ".join(each.id for each in added)

@@ -14,7 +14,7 @@ from advisor.ask.devices import CPU
 from advisor.ask.planning import is_named
 from advisor.ask.resolve import parse_workflows
 from advisor.domain.answer import Answer
-from advisor.domain.plan import ExclusionStatus
+from advisor.domain.plan import Excluded, ExclusionStatus
 from advisor.domain.text import write_count
 from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.drafts import DraftRun
@@ -101,7 +101,7 @@ class PlanStep(Step):
                 Column("note", "On this machine", 10, most=400),
             ],
             plan_rows(self._draft, self._left_out),
-            {each.workflow: "dim" for each in self._draft.plan.excluded},
+            {str(each.name): "dim" for each in self._draft.plan.excluded},
         )
         more = sum(each.status == INSTALLABLE for each in self._draft.plan.excluded)
         installable = f"  {more} more can be installed." if more else ""
@@ -143,28 +143,28 @@ class PlanStep(Step):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         if action == "leave_out":
             return self.is_ready
-        return action != "create_env" or self._installable_workflow() is not None
+        return action != "create_env" or self._installable_row() is not None
 
-    def _installable_workflow(self) -> Workflow | None:
-        """Return the workflow under the cursor if it lacks only its own environment."""
+    def _installable_row(self) -> tuple[Workflow, Environment] | None:
+        """Return the workflow under the cursor and the environment, if it lacks only that."""
         row = self.query_one(Table).key_at_cursor()
-        if self._draft is None or row is None:
+        excluded = find_excluded(self._draft, row) if self._draft and row else None
+        if self._draft is None or excluded is None or excluded.status != INSTALLABLE:
             return None
-        installable = {
-            each.workflow for each in self._draft.plan.excluded if each.status == INSTALLABLE
-        }
-        workflow = find_workflow(self._draft, row) if row in installable else None
-        return workflow if workflow and workflow.environment.kind == "own" else None
+        workflow = self._draft.catalogue.by_id[excluded.workflow]
+        environment = find_environment(workflow, excluded)
+        return (workflow, environment) if environment else None
 
     def action_create_env(self) -> None:
-        workflow = self._installable_workflow()
-        if workflow is None or self.app.run_controller.refuse_if_busy():
+        found = self._installable_row()
+        if found is None or self.app.run_controller.refuse_if_busy():
             return
+        workflow, environment = found
         self.app.ask_to_run(
             f"Create an environment for {panels.printable(workflow.title, 60)}?",
-            f"{panels.printable(describe_environment(workflow.environment), 400)}\n"
+            f"{panels.printable(describe_environment(environment), 400)}\n"
             "Packages come from the package index that uv or pip use.",
-            ("env", "create", workflow.environment_name),
+            ("env", "create", environment.name or workflow.id),
             self._make_plan,
         )
 
@@ -177,10 +177,25 @@ INSTALLABLE: ExclusionStatus = "not-installed"
 
 
 def find_workflow(draft: DraftRun, row: str) -> Workflow | None:
-    """Return the workflow of a row; its key is the id of an arm or of an excluded workflow."""
+    """Return the workflow of a row; its key is the id of an arm or the name of an excluded one."""
     planned = next((each for each in draft.plan.arms if each.id == row), None)
-    workflow = draft.catalogue.by_id.get(planned.workflow if planned else row)
-    return workflow.for_arm(planned.option) if workflow and planned else workflow
+    listed = planned or find_excluded(draft, row)
+    workflow = draft.catalogue.by_id.get(listed.workflow) if listed else None
+    return workflow.for_arm(listed.option) if workflow and listed else None
+
+
+def find_excluded(draft: DraftRun, row: str) -> Excluded | None:
+    return next((each for each in draft.plan.excluded if str(each.name) == row), None)
+
+
+def find_environment(workflow: Workflow, excluded: Excluded) -> Environment | None:
+    """Return the environment that the workflow or the arm has to itself; None without one.
+
+    An arm that is excluded alone may lack that of its quantiser: others run in the workflow's.
+    """
+    quantiser = workflow.arm(excluded.option).quantiser
+    needed = quantiser if excluded.option else workflow.environment
+    return needed if needed and needed.kind == "own" else None
 
 
 def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str, str]]:
@@ -194,9 +209,9 @@ def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str,
         for each in draft.plan.distinct
     }
     rows |= {
-        each.workflow: {
+        str(each.name): {
             "mark": " + " if each.status == INSTALLABLE else " - ",
-            "arm": each.workflow,
+            "arm": str(each.name),
             "note": each.reason,
         }
         for each in sorted(draft.plan.excluded, key=lambda each: each.status != INSTALLABLE)
@@ -225,13 +240,13 @@ def _requirements(draft: DraftRun, arm: str) -> str:
 def describe_row(draft: DraftRun, row: str) -> Text:
     workflow = find_workflow(draft, row)
     lines = []
-    excluded = next((each for each in draft.plan.excluded if each.workflow == row), None)
+    excluded = find_excluded(draft, row)
     if excluded is not None:
         lines.append(panels.printable(excluded.reason, 600))
         if excluded.fix:
             lines.append(f"next: {panels.printable(excluded.fix, 600)}")
-        if workflow is not None and workflow.environment.kind == "own":
-            lines.append(panels.printable(describe_environment(workflow.environment), 400))
+        if workflow is not None and (environment := find_environment(workflow, excluded)):
+            lines.append(panels.printable(describe_environment(environment), 400))
     elif workflow is not None:
         options = next((each.options for each in draft.plan.arms if each.id == row), {})
         values = ", ".join(f"{name} = {value}" for name, value in options.items())

@@ -67,8 +67,7 @@ def test_a_resumed_run_has_its_time_limit_again() -> None:
     assert remaining_seconds(again, LIMITED, 90.0) == pytest.approx(90)
     assert remaining_seconds(state, LIMITED, 90.0) == pytest.approx(10)
     assert remaining_seconds(state, LIMITED, 140.0) == pytest.approx(-40), "it is over its limit"
-    unlimited = replace(LIMITED, all_arms=True)
-    assert remaining_seconds(state, unlimited, 90.0) is None
+    assert remaining_seconds(state, replace(LIMITED, all_arms=True), 90.0) is None
 
 
 def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
@@ -202,8 +201,7 @@ def test_after_the_races_the_stage_names_what_is_repeated() -> None:
     done = replace(done, plan=builders.plan("compiled"), finished=False)
     building = builders.process(ready=False, outcome=None, phase="build")
     processes = {**done.processes, "compiled": (building,)}
-    late = stage_of(replace(done, processes=processes))
-    assert late.startswith("Compiling, 0 of ")
+    assert stage_of(replace(done, processes=processes)).startswith("Compiling, 0 of ")
     skipped = builders.process(ready=False, outcome=Outcome(SKIPPED))
     failed = replace(done, processes={**processes, builders.BASELINE: (skipped,)})
     assert "0 of 2 " in stage_of(failed), "a process that has failed is not ready"

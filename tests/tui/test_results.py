@@ -162,8 +162,7 @@ def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 0.0])
 def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
     odd = Interval(value=value, low=None, high=None)
-    axis = SpeedAxis.for_speedups((odd,), 20)
-    assert len(axis.bar(odd)) == 20
+    assert len(SpeedAxis.for_speedups((odd,), 20).bar(odd)) == 20
 
 
 async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: Context) -> None:

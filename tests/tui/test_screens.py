@@ -14,14 +14,14 @@ from advisor.ask.context import Context
 from advisor.ask.devices import CPU
 from advisor.ask.run_options import LaunchOptions
 from advisor.ask.task import FIRST_ITL
-from advisor.domain.workflow import CitedFact, DeclaredArm
+from advisor.domain.workflow import CitedFact, DeclaredArm, Environment
 from advisor.execute.drafts import DraftRun
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, quit_dialog, yes_or_no
 from advisor.tui.form import Choice
 from advisor.tui.home import HomeScreen
 from advisor.tui.model_step import own_models
-from advisor.tui.plan_step import plan_rows
+from advisor.tui.plan_step import describe_row, find_environment, plan_rows
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.setup import SetupScreen
 from advisor.tui.target_step import CPU_NOTES
@@ -335,6 +335,16 @@ def test_the_plan_has_the_lines_of_the_arm_and_the_present_kind_of_device_first(
         )
         note = plan_rows(draft, ())["compiled"]["note"]
         assert note.startswith(f"9 lines changed; verified: {first} 2026-11, ")
+
+
+def test_the_plan_offers_the_environment_that_a_single_arm_lacks() -> None:
+    writer = Environment(kind="own", name="writer", requirements=("rare-stack",))
+    engine = builders.workflow("engine", arms={"q8": DeclaredArm(quantiser=writer)})
+    lacking = builders.excluded("engine", option="q8")
+    plan = builders.plan(excluded=[lacking])
+    draft = DraftRun(builders.catalogue(engine), builders.machine(), builders.question(), plan)
+    assert describe_row(draft, "engine/q8").plain.startswith(f"{engine.title}\n{lacking.reason}")
+    assert find_environment(engine, lacking) == writer
 
 
 def test_files_are_completed_to_their_functions(here: pathlib.Path) -> None:

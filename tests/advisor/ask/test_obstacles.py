@@ -168,8 +168,7 @@ def test_accepted_packages_in_the_interpreter_need_no_environment(
 def test_only_servers_that_split_a_model_are_measured_on_several_gpus() -> None:
     split = {"task": "serve", **ON_GPU, "further_gpus": ("GPU-second",)}
     serving: dict[str, Any] = {"tasks": ("serve",), "devices": ("cuda",)}
-    found = builders.known(obstacle(asked=split, **serving))
-    assert found.status == "unsupported"
+    assert builders.known(obstacle(asked=split, **serving)).status == "unsupported"
     splits = CitedFact(value=True, source="a test")
     assert obstacle(asked=split, tensor_parallel=splits, **serving) is None
     assert obstacle(asked={"task": "serve", **ON_GPU}, **serving) is None

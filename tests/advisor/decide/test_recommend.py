@@ -392,10 +392,12 @@ def test_one_command_creates_all_missing_environments() -> None:
         builders.workflow("third", environment=Environment(kind="own")),
     )
     missing = [builders.unmeasured(name, fix="a command") for name in ("first", "second", "third")]
+    missing += [builders.unmeasured("first", arm=f"first/{each}", fix="again") for each in "ab"]
     head = builders.header(catalogue=known)
     results = builders.results(builders.measurement("compiled", versions={}))
     advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
-    (step,) = advice.next_steps
+    of_arms, step = advice.next_steps
+    assert of_arms == "to measure first/a, first/b too: again"
     assert step.partition("p3-advisor ")[2].split() == ["env", "create", "shared-by-two", "third"]
 
 

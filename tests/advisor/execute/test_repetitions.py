@@ -140,11 +140,9 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measure
     events = measured.events
     ended = sessions.of_kind(events, WorkerEnded)
     crash = next(end.outcome for end in ended if end.arm == "narrow/breaks" and end.outcome.failure)
-    failure = sessions.expect_failure(crash, "crashed")
-    assert failure.phase == "new-shapes"
+    assert sessions.expect_failure(crash, "crashed").phase == "new-shapes"
     assert "narrow/breaks" in measured.answer.measurements
-    last_outcomes = {end.arm: end.outcome for end in ended}
-    assert last_outcomes[BASELINE] == Outcome()
+    assert {end.arm: end.outcome for end in ended}[BASELINE] == Outcome()
 
 
 def test_the_duplicate_is_likely_to_be_repeated_after_the_best_arm() -> None:

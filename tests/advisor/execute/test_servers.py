@@ -206,8 +206,7 @@ def test_the_goodput_of_each_server_is_found(answer: Answer) -> None:
 
 
 def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> None:
-    advice = builders.known(answer.recommendation)
-    assert advice.arm == "faster"
+    assert builders.known(answer.recommendation).arm == "faster"
     speedups = {entry.arm: entry.speedup for entry in answer.results.measurements}
     found = answer.served
     goodputs = {arm: entry.goodput.value for arm, entry in found.items() if entry.goodput}
@@ -357,8 +356,7 @@ def test_blocks_in_which_the_generator_fell_behind_do_not_count(
     blocks = run.state().processes["faster"][0].load_blocks
     assert blocks
     assert all(block.discarded for block in blocks)
-    problem = builders.known(answer_of_run(run).problem)
-    assert problem.name == NothingViableError.name
+    assert builders.known(answer_of_run(run).problem).name == NothingViableError.name
 
 
 def test_a_generator_that_fails_is_reported(make_context: Callable[[str], Context]) -> None:

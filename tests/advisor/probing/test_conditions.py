@@ -237,8 +237,7 @@ def test_the_samples_of_a_visit_are_those_taken_during_it(
 
 
 def test_a_visit_without_a_sample_gets_one() -> None:
-    gpu_monitor = GpuMonitor(UUID, FakeNvml())
-    assert len(gpu_monitor.between(1.0, 1.01)) == 1
+    assert len(GpuMonitor(UUID, FakeNvml()).between(1.0, 1.01)) == 1
 
 
 def test_the_counters_of_this_machine_can_be_read() -> None:

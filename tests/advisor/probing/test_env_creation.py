@@ -178,8 +178,7 @@ def test_an_excluded_package_is_not_installed(place: Place) -> None:
     place.add_wheel(requires="pictures>=1")
     assert "pictures" in place.creation_error().what
     without = builders.replace(TINY, excluded_packages=("pictures",))
-    directory = place.create(without)
-    assert record_of(directory).packages == {"tiny-stack": "1.0"}
+    assert record_of(place.create(without)).packages == {"tiny-stack": "1.0"}
 
 
 def wait_for(message: str, process: subprocess.Popen[str]) -> None:

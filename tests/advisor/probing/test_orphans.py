@@ -292,6 +292,5 @@ def test_a_worker_ends_with_its_watchdog(tmp_path: pathlib.Path) -> None:
     )
     with Supervisor(LONG_DEADLINES) as supervisor:
         outcome = outcome_of(supervisor, start_workflow(supervisor, workflow))
-    failure = expect_failure(outcome, "crashed")
-    assert failure.signal == "SIGKILL"
+    assert expect_failure(outcome, "crashed").signal == "SIGKILL"
     assert not workers.is_running(int((tmp_path / "pid").read_text()))

@@ -173,8 +173,7 @@ def test_a_baseline_other_than_eager_pytorch_has_lines_and_costs_its_build(answe
     """As for an ONNX file, or a server."""
     arm = "onnxruntime-cpu/host"
     other = built_answers.with_advice(with_results(answer, baseline=arm), arm=arm)
-    line = cost_line(other, arm_of(other, arm))
-    assert "; build 3.7 s; 719 MiB;" in line
+    assert "; build 3.7 s; 719 MiB;" in cost_line(other, arm_of(other, arm))
     assert code_lines(other)
     assert not code_lines(built_answers.with_advice(answer, arm="pytorch-eager"))
 
@@ -288,8 +287,7 @@ def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pa
     """A value of a run from another machine stays one word of the shell."""
     script = tmp_path / "server.sh"
     script.write_text(short(measured("printenv CACHE_GIB")))
-    answer = run_command(["sh", script])
-    assert answer.stdout == "4; echo hacked\n"
+    assert run_command(["sh", script]).stdout == "4; echo hacked\n"
     (last,) = [line for line in script.read_text().splitlines() if line.startswith("exec ")]
     assert shlex.split(last)[-1] == "$@"
     comments = [line for line in script.read_text().splitlines() if line.startswith("# ")]

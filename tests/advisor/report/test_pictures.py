@@ -106,8 +106,7 @@ def test_errors_have_a_picture_where_an_arm_is_not_exact(
 
 
 def test_a_run_without_an_answer_has_no_pictures() -> None:
-    found = draw(built_answers.answer(recommendation=None), [], [])
-    assert all_pictures(found) == []
+    assert all_pictures(draw(built_answers.answer(recommendation=None), [], [])) == []
 
 
 def test_names_are_escaped() -> None:
