@@ -17,8 +17,6 @@ from time import perf_counter
 PASSES, ADDITIONS = 2, 2500
 #: Processors that are tried, and the slowdown up to which the thread stays.
 MOST_TRIED, LEAST_SLOWDOWN = 16, 1.15
-#: The slowdown up to which a call is not disturbed.
-FAST_SLOWDOWN = 1.3
 
 
 def time_host() -> float:
@@ -34,13 +32,14 @@ def time_host() -> float:
 
 
 class Host:
-    """The processor of the calling thread."""
+    """The processor of the calling thread; more than `most_slowdown` disturbs a call."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_slowdown: float) -> None:
+        self.most_slowdown = most_slowdown
         self._fastest = math.inf
 
     def slowdown(self) -> float:
-        """Return how many times as long the work takes now as it ever did."""
+        """Return how many times its fastest time so far the work takes now."""
         seconds = time_host()
         self._fastest = min(self._fastest, seconds)
         return seconds / self._fastest

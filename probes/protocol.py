@@ -155,6 +155,9 @@ class Request:
     #: Duration of the calls of one visit, and the minimum of the warm-up.
     visit_seconds: float
     warmup_seconds: float
+    #: How many times its fastest time a piece of host work may take next to a call on a GPU: the
+    #: limit of `rubric/presets.toml`, beyond which the advisor discards a visit.
+    most_host_slowdown: float
     #: The arm is not engaged if a smaller share of the work runs on the compiled path.
     minimum_engaged_share: float
     #: How outputs are judged: `rubric/accuracy.toml` with the user's tolerance.

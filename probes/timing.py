@@ -18,7 +18,7 @@ from time import perf_counter, perf_counter_ns
 from typing import Any
 
 from probes.events import Visited, WarmedUp
-from probes.host import FAST_SLOWDOWN, Host
+from probes.host import Host
 from probes.shape import Shape
 
 NANOSECONDS = 1e-9
@@ -134,7 +134,8 @@ def time_visit(
                 timer.call(next(inputs))
             timer.synchronise()
             streamed_seconds = (clock() - start) * NANOSECONDS / count
-    fast = [number for number, slowdown in enumerate(slowdowns) if slowdown <= FAST_SLOWDOWN]
+    limit = host.most_slowdown if host is not None else math.inf
+    fast = [number for number, slowdown in enumerate(slowdowns) if slowdown <= limit]
     if len(fast) >= min(MIN_CALLS, size.calls):
         durations = [durations[number] for number in fast]
         slowdowns = [slowdowns[number] for number in fast]
@@ -158,6 +159,7 @@ def _time_counted_calls(
     slowdowns: list[float] = []
     undisturbed = 0
     measure_slowdown = host.slowdown if host is not None else lambda: 1.0
+    limit = host.most_slowdown if host is not None else math.inf
     slowdown = measure_slowdown()
     for _ in range(size.calls * (MOST_TRIES if size.calls >= MIN_CALLS else 1)):
         value = next(inputs)
@@ -169,11 +171,11 @@ def _time_counted_calls(
         enqueues.append(returned - start)
         before, slowdown = slowdown, measure_slowdown()
         slowdowns.append(max(before, slowdown))
-        undisturbed += slowdowns[-1] <= FAST_SLOWDOWN
+        undisturbed += slowdowns[-1] <= limit
         is_overdue = (clock() - began) * NANOSECONDS > LONGEST_VISIT_SECONDS
         if undisturbed == size.calls or (is_overdue and len(durations) >= MIN_CALLS):
             break
-        if host is not None and slowdown > FAST_SLOWDOWN:
+        if host is not None and slowdown > limit:
             host.settle()
             # The caches of another processor are cold.
             timer.time(next(inputs))

@@ -132,6 +132,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         input_sets=2,
         visit_seconds=0.005,
         warmup_seconds=0.0,
+        most_host_slowdown=1.3,
         minimum_engaged_share=0.5,
         accuracy=accuracy_thresholds(catalogue_files.read_shipped().accuracy),
     )

@@ -137,7 +137,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     gc.freeze()
     channel.start_phase("measure")
     channel.send(events.Ready())
-    host = Host() if job.request.device == "cuda" else None
+    host = Host(job.request.most_host_slowdown) if job.request.device == "cuda" else None
     BuiltWorker(job, cells, sizes, host).answer_tokens()
     channel.send(read_memory(workflow))
 

@@ -68,7 +68,7 @@ def run_role(request: Request, channel: Channel) -> None:
     gc.collect()
     gc.freeze()
     channel.send(events.Ready())
-    host = Host() if torch_on_gpu() else None
+    host = Host(request.most_host_slowdown) if torch_on_gpu() else None
     while (token := channel.read_token())[0] == "visit":
         channel.send(
             timing.time_visit(timer, size, shape=shape, round_number=int(token[2]), host=host)

@@ -61,7 +61,7 @@ def test_one_interruption_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_thread_moves_to_a_fast_processor_and_may_use_all_again(
     seconds: tuple[float, ...], used: int, processors: Processors
 ) -> None:
-    measured = Host()
+    measured = Host(1.3)
     measured.settle()
     processors.seconds = dict(enumerate(seconds))
     measured.settle()
@@ -70,7 +70,7 @@ def test_the_thread_moves_to_a_fast_processor_and_may_use_all_again(
 
 
 def test_a_slowdown_is_relative_to_the_fastest_work_so_far(processors: Processors) -> None:
-    measured = Host()
+    measured = Host(1.3)
     assert measured.slowdown() == pytest.approx(1.0)
     processors.current = 2
     assert measured.slowdown() == pytest.approx(1.0)
@@ -85,7 +85,7 @@ def test_where_it_may_not_move_the_thread_stays(
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    measured = Host()
+    measured = Host(1.3)
     measured.settle()
     assert measured.slowdown() == pytest.approx(1.0)
     assert processors.current == 0

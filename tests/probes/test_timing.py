@@ -96,6 +96,7 @@ class ChangingHost:
 
     clock: FakeClock
     slowdowns: Sequence[float]
+    most_slowdown: float = 1.3
     checks: int = 0
     moves: int = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import subprocess
@@ -13,7 +14,9 @@ from typing import Any
 import builders
 import nvml
 import pytest
+import sessions
 import workers
+from fake_clock import no_op, no_synchronize
 from nvml import UUID, FakeNvml
 
 from advisor.domain.run_events import Conditions, DeviceMemory, WorkerReported
@@ -21,7 +24,9 @@ from advisor.probing import conditions as conditions_module
 from advisor.probing import processes
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor, find_disturbance
 from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, available_host_bytes
+from probes import host, timing
 from probes.events import MemoryRead
+from probes.shape import Shape
 
 PID = 4711
 HEAT, POWER_LIMIT, IDLE = 0x20, 0x4, 0x1
@@ -160,12 +165,21 @@ def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str | N
     assert words in found if words and found else found is words
 
 
-@pytest.mark.parametrize(("slowdown", "is_disturbed"), [(None, False), (1.3, False), (1.4, True)])
-def test_a_processor_that_becomes_slower_disturbs_a_visit(
-    slowdown: float | None, is_disturbed: bool
+@pytest.mark.parametrize(("limit", "calls"), [(2.0, 6), (1.9, 12)], ids=["within", "beyond"])
+def test_one_preset_limits_the_slowdown_of_the_host_for_calls_and_visits(
+    limit: float, calls: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    visit = builders.replace(builders.visits([1.0])[0], host_slowdown=slowdown)
-    assert (find_disturbance(visit, UNDISTURBED, RULES) is not None) is is_disturbed
+    rules = builders.replace(RULES, most_host_slowdown=limit)
+    presets = builders.replace(builders.shipped_catalogue().presets, guard=rules)
+    config = sessions.run_config(tmp_path, tmp_path, catalogue=builders.catalogue(presets=presets))
+    asked = config.worker_request(builders.arm("engine"), tmp_path, tmp_path)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
+    monkeypatch.setattr(host, "time_host", itertools.chain([1.0], itertools.repeat(2.0)).__next__)
+    timer, size = timing.Timer(no_op, ["input"], no_synchronize), timing.VisitSize(6, 1)
+    measured = host.Host(asked.most_host_slowdown)
+    visit = timing.time_visit(timer, size, shape=Shape(1), round_number=0, host=measured)
+    assert len(visit.seconds) == calls
+    assert (find_disturbance(visit, UNDISTURBED, rules) is None) is (calls == size.calls)
 
 
 # The GPU

@@ -20,31 +20,15 @@ from advisor.probing.examples import OwnBatch, find_own_batch
 from advisor.probing.run_config import RunConfig
 
 
-def test_a_worker_gets_the_interpreter_that_writes_its_checkpoint(
-    run_config: RunConfig, tmp_path: pathlib.Path
-) -> None:
-    native = builders.arm("engine")
-    written = builders.replace(native, quantiser="/env/bin/python")
-    asked = [run_config.worker_request(each, tmp_path, tmp_path) for each in (native, written)]
-    assert [request.quantiser for request in asked] == ["", "/env/bin/python"]
-
-
-def test_a_worker_knows_the_precisions_of_its_arm_and_its_threads(
-    run_config: RunConfig, tmp_path: pathlib.Path
-) -> None:
-    planned = builders.arm("engine", dtypes=("float32",))
-    asked = run_config.worker_request(planned, tmp_path, tmp_path)
-    assert asked.supported_dtypes == ["float32"]
-    assert asked.threads == run_config.header.machine.cpu.physical_cores
-
-
 @pytest.mark.parametrize(("task", "input_sets"), [("forward", 4), ("generate", 2)])
-def test_generation_uses_fewer_input_sets(
+def test_a_worker_knows_its_arm_and_threads_and_generates_from_fewer_input_sets(
     task: str, input_sets: int, tmp_path: pathlib.Path
 ) -> None:
     config = sessions.run_config(tmp_path, tmp_path, asked={"task": task})
-    asked = config.worker_request(builders.arm("engine"), tmp_path, tmp_path)
-    assert asked.input_sets == input_sets
+    planned = builders.arm("engine", dtypes=("float32",), quantiser="/env/bin/python")
+    asked = config.worker_request(planned, tmp_path, tmp_path)
+    assert (asked.supported_dtypes, asked.quantiser) == (["float32"], "/env/bin/python")
+    assert (asked.threads, asked.input_sets) == (config.threads, input_sets)
 
 
 def test_a_worker_sees_every_gpu_over_which_its_model_is_split(tmp_path: pathlib.Path) -> None:
