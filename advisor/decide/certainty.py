@@ -148,11 +148,11 @@ class Contest:
         return None
 
     def lost_speed(self, own: Mapping[str | None, Array]) -> float | None:
-        """Return as which share of its speed the advised arm's lost score counts.
+        """Convert the advised arm's lost score into an equivalent share of speed.
 
-        An arm that is faster by this share would make up for it. None where performance has no
-        weight, where another fact than the speed-up limits its grade, and where no rival can be so
-        much faster: then more than speed is lost.
+        An arm that is faster by this share would make up for the loss. None if performance has no
+        weight, if another fact than the speed-up limits its grade, or if no rival can be so much
+        faster: then more than speed is lost.
         """
         import numpy as np
 

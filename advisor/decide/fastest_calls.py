@@ -27,7 +27,7 @@ from advisor.domain.run_events import ConditionsRecorded
 from advisor.domain.run_state import RunState
 from probes.shape import Shape
 
-#: Longer numbers of threads are none.
+#: A thread count with more digits is not a thread count.
 MOST_DIGITS = 7
 #: Fewer calls have no tail: their fastest ones are the middle.
 FEWEST_CALLS = 10
@@ -40,7 +40,7 @@ FASTER = 0.8
 ALIKE, FEWEST_ALIKE = 1.15, 3
 #: Seconds that a thread waits at least for another process: a tick of Linux at 250 Hz.
 TIME_SLICE = 0.004
-#: Waiting is not known more exactly.
+#: The share of waiting time is measured no more precisely than this.
 LEAST_SHARE = 0.01
 #: Most values that a resample looks at; more are thinned evenly.
 MOST_VALUES = 4000
@@ -230,7 +230,7 @@ def _reconcile(
     if share is None and not _contradict(paired, found, margin):
         return cell
     # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
-    # Of what no undisturbed call was seen, every share from the least one on is as likely.
+    # If no undisturbed call was seen, every share above the least one is equally likely.
     second = Interval(
         value=ratio * missed * math.sqrt(share or 1.0),
         low=low * (share or 1.0),

@@ -287,7 +287,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_gain(self) -> bool:
-        """Whether it is faster, which another precision need not be to be worth telling."""
+        """Whether to report it: settings only if they are faster, another precision always."""
         low = self.speedup.low if self.speedup and self.failure is None else None
         return low is not None and (self.graph_breaks is None or low > LEAST_TOLD_GAIN)
 

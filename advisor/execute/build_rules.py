@@ -95,9 +95,9 @@ def must_build_alone(planned: Arm, state: RunState) -> bool:
 def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
     """Return whether a race of the arms `ahead` may save the build of this one.
 
-    An arm that is not known to gain waits for any that is, another for one of its workflow that
-    promises as much, unless it can be built without a delay of others. None waits for a build that
-    may hang, and no quick one that the model calls for: it costs less than a race.
+    An arm with no known gain waits for any arm that has one. Any other arm waits for an arm of its
+    workflow that promises as much, unless its own build delays no other. No arm waits for a build
+    that may hang. A quick build that the model calls for never waits: it costs less than a race.
     """
     state = progress.state
     if not remaining.skips_losing_arms(progress.question) or planned.id in state.controls:
@@ -122,7 +122,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
 
 
 def rank_of(planned: Arm) -> tuple[bool, float]:
-    """Return by what the arms of one workflow are ordered, the largest first."""
+    """Return the sort key of an arm within its workflow (largest first)."""
     return planned.called_for is not None, promise_of(planned)
 
 

@@ -161,7 +161,7 @@ def _execute_steps(
 
 
 def _race_and_measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
-    """Arms for which the run finds a need race too."""
+    """Race all arms, then those that the run itself adds."""
     arms = progress.state.plan.arms
     repeated = repetitions.likely_arms(arms) if progress.question.budget.repeats else ()
     # Few builds get more processors each.

@@ -69,7 +69,7 @@ def verify(
 
 
 def config_for_snippets(run: Run, context: Context) -> RunConfig:
-    """Raise an error for a run of others, and for a GPU that is not attached."""
+    """Return the configuration; raise an error for an imported run or a missing GPU."""
     header = run.header()
     refuse_imported(header)
     gpus = header.question.gpus

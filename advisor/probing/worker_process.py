@@ -45,11 +45,11 @@ MAX_PHASE_STARTS = 400
 
 
 class TokenStep(NamedTuple):
-    #: In which it is from the token on.
+    #: The phase that the token puts the worker in.
     phase: Phase
-    #: Which it may start.
+    #: The phases that the worker may then start.
     phases: tuple[Phase, ...] = ()
-    #: With which it ends, so that the worker waits; None where it ends with the process.
+    #: The event that ends the step; None if the process exits instead.
     answer: type[Event] | None = None
 
 

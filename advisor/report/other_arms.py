@@ -90,7 +90,7 @@ def describe_gain(answer: Answer, scored: ScoredArm) -> str:
 def describe_equals(
     decided: AdvisedAnswer, shown: str, told: str = "", *, has_figures: bool = True
 ) -> str:
-    """Name the arms that are about as good as a shown one, but for one that another line names."""
+    """Name the arms that are about as good as a shown one, except the one that was `told`."""
     named: dict[str, list[str]] = {}
     for scored in rivals.arms_as_good(decided, shown):
         how = "about" if rivals.is_mostly_as_good(decided.decision, scored.arm) else "perhaps"
@@ -216,7 +216,10 @@ def _describe_batch(answer: Answer) -> list[str]:
 
 
 def _describe_leads(decided: AdvisedAnswer) -> list[str]:
-    """Return at which shapes another arm is better; single figures of an unfit machine are none."""
+    """Return at which shapes another arm is better.
+
+    It is empty on an unfit machine, whose single figures mean nothing.
+    """
     ahead: dict[str, list[ShapeAdvice]] = {}
     for each in () if decided.answer.results.is_unfit else rivals.shapes_led_by_others(decided):
         ahead.setdefault(each.arm, []).append(each)

@@ -285,7 +285,7 @@ def _reading(file: pathlib.Path) -> AbstractContextManager[None]:
 
 
 def _not_decoded(file: pathlib.Path, problem: Exception) -> RunFileError:
-    """Return the error for a file that is no JSON, or JSON with other fields than those of now."""
+    """Return the error for a file that is not JSON or whose fields do not match this version."""
     if isinstance(problem, msgspec.ValidationError):
         return RunFileError(
             f"{file} was written by another version of p3-advisor, or changed: {problem}",

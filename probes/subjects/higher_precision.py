@@ -266,7 +266,7 @@ def refuse_unfit(
     unit: float,
     own_unit: float,
 ) -> None:
-    """Raise `ValueError` if an output of `eager` is none that rounding makes of `exact`.
+    """Raise `ValueError` if rounding cannot explain how an output of `eager` differs from `exact`.
 
     All are numpy arrays by output; those of the numbers in `random` do not count. `unit` is that of
     the least exact precision in which eager PyTorch computes, and `own_unit` that of the
