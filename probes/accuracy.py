@@ -78,7 +78,7 @@ class Accuracy:
     """
 
     fault: Fault = ""
-    #: Of integers: the share that differs.
+    #: The error relative to the reference, and eager PyTorch's; of integers the share that differs.
     relative_error: float | None = None
     relative_error_eager: float | None = None
     #: The arm's error over that of eager PyTorch in the same precision.
@@ -120,7 +120,8 @@ class Checked(Event):
     rmse: Amount | None = None
     rmse_eager: Amount | None = None
     allowed: Amount | None = None
-    #: Without those that depend on the order of equal values or on random numbers.
+    #: Number of compared elements; those that depend on the order of equal values or on random
+    #: numbers do not count.
     compared_elements: Count = 0
     accuracy: Accuracy = dataclasses.field(default_factory=Accuracy)
     agreement: Agreement | None = None

@@ -44,7 +44,7 @@ class ModelError(Exception):
         self.fix = fix
 
 
-#: Of a model whose inputs have no length: the reason, and what the user can do.
+#: The reason and the next step for a model whose inputs have no length.
 NO_LENGTH = (
     "the inputs of the model have no free length in tokens",
     "give one number to --input-tokens",
@@ -65,7 +65,7 @@ class Findings:
     draws: bool = False
     #: Names of what each call changes without an effect on the outputs of equal ones.
     changed_states: tuple[str, ...] = ()
-    #: By input set and output, numpy arrays, where each call returns the same.
+    #: Numpy arrays by input set and output, if each call returns the same.
     outputs: Sequence[list[Any]] | None = None
 
 

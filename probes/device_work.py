@@ -23,7 +23,7 @@ TRIES = 5
 #: its output cannot hide relevant late work.
 CLEAN_SHARE = 0.01
 NEGLIGIBLE_READ_SHARE = 0.05
-#: By which factor reads of one output differ: on 64 processors, 5 MB of float16 took 3.7 or 7.6 ms
+#: Factor by which reads of one output differ: on 64 processors, 5 MB of float16 took 3.7 or 7.6 ms
 #: to be copied from a GPU and widened.
 READ_SPREAD = 2.0
 

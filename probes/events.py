@@ -54,7 +54,7 @@ class Imported(Event):
 
     versions: dict[str, str]
     settings: dict[str, str]
-    #: None for a worker that measures nothing, or where reading it failed.
+    #: The worker's environment; None if it measures nothing, or if reading it failed.
     environment: InterpreterFacts | None = None
 
 
@@ -123,7 +123,7 @@ class Engagement(Event):
 class RecipeFacts(Event):
     """What the recipe of this arm needs from its worker; `advisor.recipes` composes it."""
 
-    #: By the text of a shape, how far outputs may be from those of eager PyTorch: for the task
+    #: How far outputs may be from those of eager PyTorch, by the text of a shape: for the task
     #: `forward` eager's error for each output, None for one that is not compared; for `generate` a
     #: gap in nats.
     allowances: dict[str, tuple[float | None, ...] | float | None]
@@ -136,7 +136,7 @@ class RecipeFacts(Event):
     #: Whether the outputs for a row depend on the other rows of the batch, or have no rows; None if
     #: that is not known.
     coupled_rows: bool | None = None
-    #: By way, a table of `rubric/starts.toml`, how the program starts faster.
+    #: The lines of each way to start faster, which is a table of `rubric/starts.toml`.
     starts: dict[str, StartLines] = dataclasses.field(default_factory=dict)
 
 
@@ -243,16 +243,16 @@ class Visited(Event):
     shape: Shape
     round: Count
     seconds: tuple[Duration, ...]
-    #: Of the warm-up calls before the timed ones, which do not count.
+    #: Seconds of the warm-up calls before the timed ones, which do not count.
     warmup_seconds: tuple[Amount, ...]
     #: Seconds of a call in a row of calls without waiting in between; None where a call has ended
     #: when it returns.
     streamed_seconds: Duration | None
-    #: How many times as long a fixed piece of host work took next to these calls, typically, as it
-    #: ever did in the worker; None without a GPU.
+    #: How many times its fastest time in the worker a fixed piece of host work typically took next
+    #: to these calls; None without a GPU.
     host_slowdown: Amount | None = None
-    #: Of calls for the first token after them; empty for tasks other than generated text and
-    #: where prompts run one after the other.
+    #: Seconds of the calls for the first token that follow; empty for tasks other than generated
+    #: text and where prompts run one after the other.
     first_token_seconds: tuple[Duration, ...] = ()
 
     def __post_init__(self) -> None:

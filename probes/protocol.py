@@ -86,7 +86,7 @@ class RequestLoad(TypedDict, total=False):
 
     #: Pairs of input and output tokens.
     lengths: list[list[int]]
-    #: Of one request, and of the longest prompt.
+    #: Most tokens of one request, prompt and answer, and tokens of the longest prompt.
     most_tokens: int
     input_tokens: int
     start_seconds: float
@@ -115,7 +115,7 @@ class SnippetOptions(TypedDict, total=False):
     #: File to which inputs and outputs of its call are written, and lines that follow that.
     call: str
     saves: str
-    #: Such files of others, by name, with which it is compared.
+    #: Files with the calls of other snippets, by name, with which its call is compared.
     calls: dict[str, str]
     #: The error of each output that a comparison allows, or of a text; None compares nothing.
     allowed: Any
@@ -135,7 +135,7 @@ class Request:
     #: `cpu` or `cuda`. The worker's environment variables select the GPU.
     device: str
     batch_sizes: list[int]
-    #: Of several lengths the longest.
+    #: Tokens of the input; the longest of several lengths.
     input_tokens: int
     seed: int
     threads: int
@@ -146,7 +146,7 @@ class Request:
     #: measured.
     role: str
     shared_directory: str
-    #: For compiler caches and artefacts; empty at the first build.
+    #: Directory of compiler caches and artefacts; it is empty at the first build.
     scratch_directory: str
     trust_remote_code: bool
     allow_pickle: bool
@@ -175,11 +175,11 @@ class Request:
     #: Whether shapes that were not built may be tried. The reference worker then also makes a
     #: reference for another length, if the model has one.
     new_shapes: bool = False
-    #: For the role `serve`; else empty.
+    #: What the role `serve` needs; empty for other roles.
     load: RequestLoad = dataclasses.field(default_factory=RequestLoad)
-    #: For the role `snippet`; else empty.
+    #: What the role `snippet` needs; empty for other roles.
     snippet: SnippetOptions = dataclasses.field(default_factory=SnippetOptions)
-    #: Empty for none.
+    #: How losses of a trained model are measured; empty if they are not.
     long_text: LongTextOptions = dataclasses.field(default_factory=LongTextOptions)
     #: The user's metric as `file.py:function`, or "".
     metric: str = ""

@@ -34,15 +34,15 @@ class Architecture(NamedTuple):
 
     #: Its identifier in `linux/audit.h`.
     identifier: int
-    #: Of `capset`.
+    #: Number of the system call `capset`.
     capset: int
-    #: Of calls that are denied: `socket`, `setpriority`, `ioprio_set`, objects of System V, message
-    #: queues, the keyring, and the owners and extended attributes of files.
+    #: Numbers of the calls that are denied: `socket`, `setpriority`, `ioprio_set`, and those of
+    #: System V objects, message queues, the keyring, and files' owners and extended attributes.
     denied: tuple[int, ...]
-    #: Of calls that are denied for other processes: `prlimit64`, `sched_setparam`,
+    #: Numbers of the calls that are denied for other processes: `prlimit64`, `sched_setparam`,
     #: `sched_setscheduler` and `sched_setattr`.
     own: tuple[int, ...]
-    #: Of `socketpair`.
+    #: Number of the system call `socketpair`.
     socketpair: int
 
 

@@ -26,7 +26,7 @@ from advisor.domain.version import __version__
 #: Errors of a write: no space, no quota, a file too large, a device or terminal that is gone.
 DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 ROOT_FLAGS = {"-h", "--help", "--version", "--spec", "--install-completion", "--show-completion"}
-#: Of the copy of Click that some versions of Typer have.
+#: The class of usage errors in the copy of Click that some versions of Typer have.
 USAGE_ERROR: Any = typer.BadParameter.__base__
 #: A shell sets it when it asks for completions.
 COMPLETION_VARIABLE = "_P3_ADVISOR_COMPLETE"

@@ -53,7 +53,7 @@ class Progress:
     run: str
     state: Literal["measuring", "ended"]
     seconds: float
-    #: Of its limit, which a busy machine may exceed; null without one.
+    #: Seconds left of the run's limit, which a busy machine may exceed; null without a limit.
     seconds_left: float | None
     latest: list[str]
     answer: str = ""

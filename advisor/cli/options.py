@@ -31,7 +31,7 @@ RunName = Annotated[
         callback=tell_latest,
     ),
 ]
-#: For commands that need more of a run than its document has.
+#: Argument of commands that need more of a run than its document has.
 StoredRunName = Annotated[
     str,
     typer.Argument(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = "-"
 #: What a coding agent reads first.
 SKILL = pathlib.Path(__file__).with_name("SKILL.md")
-#: Of a command on standard output: text for a reader, one indented JSON document, or a line of JSON
-#: for each event and for the document.
+#: Format of standard output: text for a reader, one indented JSON document, or a line of JSON for
+#: each event and for the document.
 OutputFormat = Literal["text", "json", "json-lines"]
 #: What stands out on a terminal.
 MARKS: list[tuple[str, dict[str, Any]]] = [

@@ -45,7 +45,7 @@ SHIPPED: dict[str, Any] = {
 }
 #: What the program writes. In the others, which a user may write, an unknown field is an error.
 DOCUMENTS = {"run", "comparison", "verification", "history", "run-header", "event"}
-#: As in the table of `docs/ci.md`.
+#: Exit codes and their meanings, as in the table of `docs/ci.md`.
 EXIT_CODES = {
     "0": "success; after measuring: there is a recommendation, which may be OPEN; `verify`: the "
     "outputs are right, and the code is as fast as measured, or faster",

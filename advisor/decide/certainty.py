@@ -22,7 +22,7 @@ from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
 
 #: The fact that the draws are about, and its criterion.
 SPEEDUP, PERFORMANCE = "speedup", "performance"
-#: From this share of the draws on an arm is about as good.
+#: Share of the draws above which an arm is about as good, and not only perhaps.
 MOSTLY = 0.5
 #: Digits of a figure of the draws; further ones mean nothing.
 DIGITS = 4

@@ -64,7 +64,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     """What an arm costs, and how exact its worst outputs are, in the first and the second run."""
 
     arm: str
-    #: Of the cold build.
+    #: Seconds of the cold build, before and after.
     build_seconds: tuple[float, float]
     peak_bytes: tuple[int | None, int | None]
     #: Relative to the reference in higher precision.
@@ -83,7 +83,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     schema: Literal["p3-advisor/comparison/1"]
     before: str
     after: str
-    #: Of the first and of the second run.
+    #: Answers of the first and of the second run.
     answers: tuple[AnswerSummary, AnswerSummary]
     conclusion: Conclusion
     threshold: float
@@ -102,7 +102,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     #: Arms that have figures in one of the runs only.
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
-    #: Of the arms that have figures in both runs.
+    #: Costs of the arms that have figures in both runs.
     costs: tuple[Costs, ...] = ()
 
     @property

@@ -23,7 +23,7 @@ from advisor.domain.workflow import CitedFact, Workflow
 
 FactValue = float | str | bool | int | None
 
-#: Where the band of the letter with this number begins.
+#: Lowest grade of each letter, by its number.
 BAND_STARTS = {3: 2.5, 2: 1.5}
 LOWEST_TIER = 1
 #: Grade of an unknown fact: below the centre of every letter, so that a missing figure never pays.

@@ -18,7 +18,7 @@ CONFIDENCE = 0.95
 TAIL = 0.025
 #: Standard errors in half of such an interval.
 HALF_INTERVAL = 1.96
-#: Of fewer values the estimated autocorrelation is mostly chance.
+#: Fewest values whose autocorrelation is estimated; with fewer the estimate is mostly chance.
 MIN_AUTOCORRELATED = 8
 #: Highest autocorrelation that is assumed; a series of some ten values cannot show a higher one.
 MOST_CORRELATION = 0.9

@@ -29,7 +29,7 @@ class FasterArm(NamedTuple):
     scored: ScoredArm
     why_not: WhyNot
     is_doubtful: bool
-    #: Of its outputs, where it is larger than that of the advised arm; infinite if not known.
+    #: Error of its outputs if it is larger than that of the advised arm; infinite if not known.
     larger_error: float | None
     is_lower_precision: bool
 

@@ -28,7 +28,7 @@ class SpeedupErrors(NamedTuple):
     """The measured log speed-ups of several arms, with their standard errors."""
 
     arms: tuple[str, ...]
-    #: By arm and shape; the means over the shapes where the arms have different ones.
+    #: Log speed-ups by arm and shape; means over the shapes if the arms have different ones.
     logs: tuple[tuple[float, ...], ...]
     #: Standard errors within the processes, by arm and shape.
     within: tuple[tuple[float, ...], ...]
@@ -37,7 +37,7 @@ class SpeedupErrors(NamedTuple):
     ranges: tuple[tuple[tuple[float, float] | None, ...], ...]
     #: Standard errors between processes, by arm.
     between: tuple[float, ...]
-    #: By shape; their mean is 1.
+    #: Weights of the shapes; their mean is 1.
     weights: tuple[float, ...]
 
 

@@ -27,8 +27,8 @@ def undisturbed_level(processes: Sequence[Sequence[float]]) -> float:
     return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
-#: Of fewer processes too few may be undisturbed, and resampling shows too small an error: in
-#: simulations, twice as many intervals of three to five processes miss the truth as should.
+#: Fewest processes for this estimate. Among fewer, too few may be undisturbed, and resampling shows
+#: too small an error: in simulations twice as many intervals miss the truth as should.
 FEWEST_PROCESSES = 6
 
 

@@ -204,8 +204,8 @@ class Potential:
 
     speedup: float
     score: float
-    #: The measured arm of its workflow over which the gain in the kept runs limits the speed-up;
-    #: None where there is no such arm.
+    #: The measured arm of its workflow over which the gain in the kept runs limits the speed-up,
+    #: and that gain; None if there is no such arm.
     sibling: str | None
     gain: SiblingGain | None
 

@@ -39,7 +39,7 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     reason: str
     fix: str | None = None
-    #: Of a skipped arm.
+    #: Why the arm was skipped; null if it was not.
     skip_cause: SkipCause | None = None
     #: The comparisons of its outputs as far as it came.
     checks: tuple[Checked, ...] = ()
@@ -109,7 +109,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     what: str
     next_step: str
-    #: Of the command.
+    #: Exit status of the command.
     exit_code: int
 
     @classmethod
@@ -153,7 +153,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     unmeasured: tuple[UnmeasuredArm, ...]
     recommendation: Recommendation | None
     problem: Problem | None
-    #: Where and when its run was measured, for a question about a GPU that is not attached.
+    #: Place and time of the measurement, for a question about a GPU that is not attached.
     provenance: str = ""
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = None
@@ -240,7 +240,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
     decision_word: DecisionWord | None = None
     certainty: float | None = None
     trust: Trust | None = None
-    #: Of the recommended arm.
+    #: Speed-up of the recommended arm.
     speedup: Interval | None = None
     #: False where the machine was busy or unsteady, so that the speed-up is a range.
     fit: bool = True

@@ -89,7 +89,7 @@ def _graph_breaks(one: Measurement) -> int:
     return len(found) if isinstance(found, dict) else 0
 
 
-#: By the name in `--require`, which may also name a criterion; columns of tables are in this order.
+#: Figures by their name in `--require`, which also takes criteria, in the order of table columns.
 ARM_FIGURES: Mapping[str, ArmFigure] = {
     "speedup": ArmFigure(
         lambda one: one.speedup.value,

@@ -122,11 +122,11 @@ class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Median seconds of a cold build of all shapes.
     build_seconds: Annotated[float, msgspec.Meta(ge=0)]
-    #: At any shape; null for servers.
+    #: Largest speed-up at any shape; null for servers.
     largest_speedup: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    #: Over the fastest arm of the other workflows of a run; null where there was none.
+    #: Largest lead over the fastest arm of other workflows in a run; null if there was no other.
     largest_lead: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    #: By other arm of its workflow.
+    #: How much faster it was than each other arm of its workflow.
     gains: dict[str, SiblingGain] = {}
 
 
@@ -160,7 +160,7 @@ class StartWay(msgspec.Struct, frozen=True, kw_only=True):
     """A way to start a workflow in a new process."""
 
     title: str
-    #: On which other devices what is shipped can be used, and where that is documented.
+    #: The other devices on which the shipped file can be used, and the source.
     loads_on: str
     source: str
 
@@ -220,13 +220,13 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     presets: Presets
     gpus: dict[str, KnownGpu]
     guidelines: tuple[Guideline, ...]
-    #: By device and arm.
+    #: What kept runs measured, by device and arm.
     earlier_runs: dict[str, dict[str, EarlierRuns]]
     accuracy: AccuracyRules
     serving: ServingRules
-    #: By workflow.
+    #: GPU memory of engines, by workflow.
     engine_memory: dict[str, EngineMemory]
-    #: By name.
+    #: Ways to start faster, by name.
     starts: dict[str, StartWay]
     improvements: Improvements
 

@@ -63,7 +63,7 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **{pillar: weight}, **rest)
 
 
-#: Those of the preset `balanced`, which an answer does not state.
+#: The priorities of the preset `balanced`, which an answer does not state.
 DEFAULT_PRIORITIES = Priorities(performance=40, productivity=35, portability=25)
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
@@ -86,7 +86,7 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
     #: what a trained model loses, at most a relative error, or divergence of text in nats a token.
     criterion: str
     comparison: Comparison
-    #: For a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
+    #: The limit itself; for a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
     limit: int | float
     #: Unit of the limit as the user wrote it; null for none.
     unit: Unit | None = None

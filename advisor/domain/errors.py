@@ -30,7 +30,7 @@ class UserError(Exception):
     def __init__(self, what: str, next_step: str, reason: str = "") -> None:
         super().__init__(what)
         self.what, self.next_step = what, next_step
-        #: Of a failed process, what it reports.
+        #: What a failed process reports, or `what`.
         self.reason = reason or what
 
 

@@ -168,8 +168,8 @@ def _kept_type(hint: object) -> object:
     return arguments[-1 if typing.get_origin(hint) is dict else 0]
 
 
-#: By type of event, the field of `ProcessState` that keeps it: its type says whether that is the
-#: last event, all of them, or the last one of each shape.
+#: The field of `ProcessState` that keeps each type of event: the type of the field says whether
+#: that is the last event, all of them, or the last one of each shape.
 FIELDS: dict[object, str] = {
     _kept_type(hint): name for name, hint in typing.get_type_hints(ProcessState).items()
 }

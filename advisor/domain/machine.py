@@ -89,7 +89,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     gpu_problem: str | None
     kernel: str
     software: Interpreter
-    #: By name.
+    #: The created environments by name.
     environments: dict[str, CreatedEnvironment] = {}
 
     def find_gpu(self, uuid: str | None) -> Gpu | None:
@@ -110,8 +110,8 @@ class MachineActivity(msgspec.Struct, frozen=True, kw_only=True):
     usable_processors: int
     idle_processors: float | None
     stolen_share: float | None = None
-    #: Of the measured GPU: other processes, busy share, clock, temperature, and whether heat or a
-    #: fault held its clocks down. Null for what it does not report, and without a GPU.
+    #: State of the measured GPU: other processes, busy share, clock, temperature, and whether heat
+    #: or a fault held its clocks down. Null for what it does not report, and without a GPU.
     gpu_processes: tuple[GpuProcess, ...] = ()
     gpu_busy_share: float | None = None
     sm_clock_mhz: int | None = None

@@ -216,8 +216,8 @@ class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
     cold: float
     warm: float | None
-    #: Of the cold builds, the one for the shape that takes longest; null where only their sum
-    #: is known.
+    #: Seconds of the cold build for the shape that takes longest; null if only the sum of all
+    #: shapes is known.
     worst: float | None = None
     #: Processors of the cold build, and builds that may have run at the same time; null for a build
     #: that ran alone with all processors.
@@ -249,7 +249,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     loads_on: str = ""
     source: str = ""
-    #: From the new process to its first reply; null where that failed or was wrong.
+    #: Seconds from the new process to its first reply; null if that failed or was wrong.
     seconds: float | None = None
     #: Median of the calls that follow.
     call_seconds: float | None = None
@@ -275,13 +275,13 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     lines: str
-    #: Over eager PyTorch in float32; with settings against graph breaks over the code without them.
-    #: Null where it failed.
+    #: Speed over eager PyTorch in float32; for settings against graph breaks over the code without
+    #: them. Null where it failed.
     speedup: Interval | None = None
     doubt: Doubt | None = None
-    #: Of its outputs against those of that code, relative to their size; null if not compared.
+    #: Relative error of its outputs against those of that code; null if not compared.
     error: float | None = None
-    #: Those that are left, by place and reason; null in another precision.
+    #: Number of graph breaks that are left, by place and reason; null in another precision.
     graph_breaks: dict[str, int] | None = None
     failure: str | None = None
 

@@ -60,7 +60,7 @@ class ExportedModel(_Model, frozen=True, kw_only=True, tag="exported"):
 
     name: str
     inputs: GivenInputs = ""
-    #: As that of `FactoryModel`.
+    #: The same as in `FactoryModel`.
     is_copy: bool = False
 
 

@@ -26,9 +26,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     #: Seconds of timing the races.
     measuring_seconds: Annotated[float, msgspec.Meta(gt=0)]
-    #: By task, the seconds of the whole run, builds included; no limit for a task without one.
+    #: Limit in seconds of the whole run by task, builds included; a task without an entry has none.
     seconds: dict[Task, Annotated[float, msgspec.Meta(gt=0)]] = {}
-    #: Share of them after which no arm is built or raced any more; the rest is for the repetition.
+    #: Share of that limit after which no arm is built or raced; the rest is for the repetition.
     race_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     most_rounds: Annotated[int, msgspec.Meta(ge=4)]
     #: Seconds of further repetitions of the leaders while the decision is OPEN; 0 for none.

@@ -10,7 +10,7 @@ from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
 from probes.shape import Shape
 
-#: From the best evidence behind a decision to the worst, so the greater of two is the lower trust.
+#: Grades of the evidence behind a decision, best first, so the greater of two is the lower trust.
 Trust = Literal["A", "B", "C", "D"]
 
 #: Direction in which a weight changes.
@@ -106,14 +106,14 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Null with one arm, which is compared with nothing.
     word: DecisionWord | None
-    #: Share of the draws in which the advised arm loses no more score than counts as nothing.
+    #: Share of the draws in which the advised arm loses at most 0.1 points of score.
     certainty: float
-    #: False where that is too little for CLEAR.
+    #: False if this share is too small for CLEAR.
     certain: bool = True
     seed: int
     chosen_for: ChosenFor
-    #: False where the machine was busy or unsteady; the decision is then never CLEAR, but for
-    #: weights that leave out performance.
+    #: False if the machine was busy or unsteady; the decision is then never CLEAR, unless
+    #: performance has no weight.
     fit: bool = True
     #: Arms that may lead and were timed in one process alone; not CLEAR with any either.
     timed_once: tuple[str, ...] = ()
@@ -124,10 +124,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     gains_little: bool = False
     #: Arms that timed out or were not reached, and might lead; the decision is not CLEAR with any.
     outstanding: tuple[str, ...] = ()
-    #: Arms with more than 5 % of such draws, the advised one first, with their share: the best of
-    #: each workflow, and the baseline. Several can be as good as the best one in one draw.
+    #: Arms that lose at most 0.1 points in over 5 % of the draws, with their share, the advised
+    #: one first: the best of each workflow, and the baseline. One draw can have several of them.
     contenders: dict[str, float]
-    #: Those of them that are about as good as the advised one, the likeliest first.
+    #: Contenders that are about as good as the advised arm, the likeliest first.
     as_good: tuple[str, ...]
     #: Other arms of the advised workflow that are about as good.
     options_as_good: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     simplex: dict[str, float] = {}
     #: Empty for the baseline.
     break_even: tuple[BreakEven, ...] = ()
-    #: By shape, the arm that serves the asked number of requests first, its cold build included.
+    #: The arm that serves the asked number of requests first at each shape, cold build included.
     first_to_serve: dict[str, str] = {}
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()

@@ -40,7 +40,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     #: RFC 3339 with time zone.
     created: str
-    #: By measured application.
+    #: Efficiencies by measured application.
     efficiencies: dict[str, Efficiency]
     #: Applications that cannot run on the platform; an application in neither was not tried.
     refused: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class ApplicationPortability(msgspec.Struct, frozen=True, kw_only=True):
     """Performance portability of one application over the platforms."""
 
     application: str
-    #: By platform; null if it was not tried, 0 if it cannot run.
+    #: Efficiencies by platform; null if it was not tried, 0 if it cannot run.
     efficiencies: dict[str, float | None]
     #: Harmonic means of the application and architectural efficiencies; null if one is not known.
     performance_portability: float | None
@@ -73,7 +73,7 @@ class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape
     best: str
     rounds: int
-    #: By arm that was shown to be slower, the round after which it left.
+    #: The round after which each arm that was shown to be slower left the race.
     eliminated: dict[str, int]
     #: Largest share by which the baseline and its duplicate may differ; null without the duplicate.
     noise_floor: float | None
@@ -93,7 +93,7 @@ class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
     burst_ratio: float
     sustained_ratio: float
     agrees: bool
-    #: By arm; null without an energy counter.
+    #: Energy of a call by arm; null without an energy counter.
     joules_per_call: dict[str, float | None]
 
 

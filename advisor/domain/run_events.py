@@ -167,7 +167,7 @@ class EnergyMeasured(ProcessEvent, frozen=True, kw_only=True):
     The source is the energy counter of each GPU; null without one.
     """
 
-    #: For a server, the number of requests at once.
+    #: The shape of the calls; for a server it has the number of requests at once.
     shape: Shape
     joules: Amount | None
 

@@ -141,18 +141,18 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Empty until the first event, `ArmsPlanned`; a stored run is refused without it.
     plan: Plan = Plan(arms=(), excluded=())
-    #: By arm, its processes in the order of their start.
+    #: The processes of each arm, in the order of their start.
     processes: dict[str, tuple[ProcessState, ...]] = {}
-    #: By shape, the groups of arms that raced; there are several if memory does not hold all
+    #: The groups of arms that raced at each shape; there are several if memory does not hold all
     #: arms at once.
     groups: dict[Shape, tuple[RaceGroup, ...]] = {}
-    #: By shape, the end of the race of the last group; missing while it is open.
+    #: The end of the last group's race at each shape; missing while the race is open.
     closed: dict[Shape, RaceClosed] = {}
-    #: By number of the repetition, its arms.
+    #: The arms of each repetition, by its number.
     repeats: dict[int, tuple[str, ...]] = {}
-    #: By arm, the starts in new processes.
+    #: The starts of each arm in new processes.
     starts: dict[str, tuple[Start, ...]] = {}
-    #: By arm, its code with further lines.
+    #: The code of each arm with further lines.
     variants: dict[str, tuple[Variant, ...]] = {}
     memory_checked: MemoryChecked | None = None
     #: The last check of what else runs, before a measurement.
@@ -275,7 +275,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-#: Of `run.json` and of its events.
+#: The format of `run.json` and of the events.
 SCHEMA: Final = "p3-advisor/stored-run/1"
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 

@@ -84,7 +84,7 @@ class ServedRequest(msgspec.Struct, frozen=True, kw_only=True):
     #: When it was to be sent, in seconds of its block, and how much later it was sent.
     at: Amount
     late: Amount
-    #: From when it was to be sent to its first token, and to its end.
+    #: Seconds from the time at which it was due to its first token, and to its end.
     ttft: Amount | None = None
     seconds: Amount | None = None
     #: Mean time between its later tokens.

@@ -38,7 +38,7 @@ class DeclaredFacts(msgspec.Struct, frozen=True, kw_only=True):
     export_step: CitedFact
     #: Number of vendors whose devices it supports.
     vendors: CitedFact
-    #: Where a built artefact can be used: `process`, `gpu-model`, `vendor`, `any`.
+    #: The place in which a built artefact can be used: `process`, `gpu-model`, `vendor`, `any`.
     artefact_scope: CitedFact
     #: What the target needs beside the driver: `pytorch` (with Python), `python`, `libtorch`, or
     #: only a `runtime` of its own.
@@ -73,7 +73,7 @@ class WeightCopies(msgspec.Struct, frozen=True, kw_only=True):
 class EngineMemory(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of `engine_memory.toml`: the GPU memory that an engine gets."""
 
-    #: In addition to weights and cache.
+    #: Memory that is needed in addition to weights and cache.
     overhead_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Size of the cache, as a multiple of what the largest batch needs.
     cache_factor: Annotated[float, msgspec.Meta(ge=1)]
@@ -190,7 +190,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     min_compute_capability: str | None = None
     #: States that its server can split a model over several GPUs; null where it cannot.
     tensor_parallel: CitedFact | None = None
-    #: By device or task, why it is known not to work.
+    #: The reason why it is known not to work, by device or task.
     refused: dict[str, CitedFact] = {}
     faults: tuple[KnownFault, ...] = ()
     weight_copies: WeightCopies = WeightCopies()

@@ -27,8 +27,8 @@ IMPORT_SECONDS = 5.0
 HOPELESS_FACTOR = 2.0
 #: A build that takes this many times its expected seconds may hang.
 OVERDUE = 2.5
-#: With so many processors for each, builds side by side end sooner than one after the other. With
-#: four, the build of a U-Net for one shape took 29 s beside three others, and 20 s beside one.
+#: Processors of each build from which on builds side by side end sooner than one after the other.
+#: With four, a U-Net's build for one shape took 29 s beside three others, and 20 s beside one.
 PROCESSORS_OF_A_BUILD = 5
 #: A race waits so long for arms that are nearly built: to race later costs about as much.
 NEARLY_BUILT_SECONDS = 20.0
@@ -54,14 +54,14 @@ class Wait(NamedTuple):
 class Skip(NamedTuple):
     """The arm is not built."""
 
-    #: None for an arm whose worker has failed already.
+    #: Reason why the arm is not built; None for an arm whose worker has failed already.
     failure: Failure | None
 
 
 class Builds(NamedTuple):
     """The builds beside which another one may start."""
 
-    #: Those that run, or have finished and not raced.
+    #: Arms whose builds run, or have finished and wait for a race.
     begun: Sequence[Arm] = ()
     running: int = 0
     #: Whether the one that runs must be alone.

@@ -21,8 +21,8 @@ from probes.outcome import Failure
 #: Memory next to the reference, which holds its weights in a higher precision: as many workers, and
 #: as many times the bytes of the weights for each.
 WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
-#: With this many times the memory free, the builds on a GPU start before the first calls of the
-#: baseline show how much it needs.
+#: How many times the expected memory must be free for builds on a GPU to start before the first
+#: calls of the baseline show how much it needs.
 TIMES_BEFORE_FIRST_CALLS = 4
 #: Share of the time of a run in which the reference outputs of one shape are computed, on a GPU and
 #: with half of the threads of a CPU. After it they are computed again in float32 at most.

@@ -41,7 +41,7 @@ class RacePause:
             if self._is_first
             else self._presets.race_interval_seconds
         )
-        #: Until when a race that is due waits for arms that are nearly built.
+        #: Time until which a race that is due waits for arms that are nearly built.
         self._last = math.inf
 
     def is_due(self) -> bool:

@@ -75,7 +75,7 @@ def measure_visit(
 class RaceEnds(NamedTuple):
     """When a race must end, by its complete rounds."""
 
-    #: With `DECIDING_ROUNDS` rounds, and with fewer.
+    #: Times by the run's clock: with `DECIDING_ROUNDS` rounds or more, and with fewer.
     decided: float
     last: float
 

@@ -27,7 +27,7 @@ from probes.events import Compared, Event, FirstReply, RecipeFacts
 from probes.files import count_bytes
 from probes.shape import Shape
 
-#: Of a run that was stopped before the check, and of outputs that nothing is compared with.
+#: Failure of a start if the run was stopped before the check, or if the outputs have no reference.
 UNCHECKED = "its reply was not checked"
 
 

@@ -97,7 +97,8 @@ class SideBySideBuilds:
         self._pool = pool
         self._shares = ProcessorShares(sorted(visible)[:usable], builds_at_once)
         self._is_on_cpu = config.question.device == "cpu"
-        #: With a CPU quota below the number of visible processors, the kernel chooses better.
+        #: Whether builds get processors of their own. The kernel chooses better if a CPU quota is
+        #: below the number of visible processors.
         self._confines = not self._is_on_cpu and len(visible) <= usable
         self._importing: dict[str, NextBuild] = {}
         self._building: set[str] = set()

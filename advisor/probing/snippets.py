@@ -39,7 +39,7 @@ class PairedCalls(msgspec.Struct, frozen=True, kw_only=True):
     #: What is wrong with the outputs, if they were compared, and how far apart they are.
     problem: str | None
     error: float | None = None
-    #: Of the second one, by place and reason.
+    #: Number of graph breaks of the second code, by place and reason.
     graph_breaks: dict[str, int] = {}
     #: Seconds of the calls of both, by round; none with a problem.
     rounds: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]

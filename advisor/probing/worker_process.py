@@ -55,7 +55,7 @@ class TokenStep(NamedTuple):
 
 BUILD_PHASES: tuple[Phase, ...] = ("open", "build", "correctness")
 WARMUP_PHASES: tuple[Phase, ...] = ("warmup", "measure")
-#: By the token, or its first word; `start` is the time before the first one.
+#: The step of each token, or of its first word; `start` is the time before the first token.
 STEPS = {
     "start": TokenStep("start", ("import",), Imported),
     "create": TokenStep("open", ("open",), Created),
@@ -105,8 +105,8 @@ class Worker:
     events_read_bytes: int = 0
     #: How it ended; None while it runs.
     outcome: Outcome | None = None
-    #: With which it has answered tokens so far: `Created` waits for the weights, `Prepared` to warm
-    #: up.
+    #: Types of the events that have answered its tokens so far. After `Created` it waits for the
+    #: weights, after `Prepared` for the warm-up.
     answers: set[type[Event]] = dataclasses.field(default_factory=set)
     #: It has answered the last token, after the import and the build.
     is_ready: bool = False

@@ -31,9 +31,9 @@ LENGTH_OPTIONS = ("--max-model-len", "--context-length", "--max_seq_len")
 
 #: What the server needs in addition to what was measured.
 REQUIREMENTS = ("mosec>=0.9.8,<0.10",)
-#: At least the bytes of a number and its separator in JSON, and of what is around the numbers.
+#: Bytes that a number and its separator, and all that is around the numbers, take at most in JSON.
 BYTES_OF_NUMBER, BYTES_AROUND = 32, 4096
-#: For a model whose inputs are not known.
+#: Limit of a request to a model whose inputs are not known.
 DEFAULT_MAX_BYTES = 64 << 20
 
 

@@ -236,12 +236,12 @@ class StartScripts(NamedTuple):
     """The scripts of one way."""
 
     way: str
-    #: Starts, and calls.
+    #: Snippet that starts from the caches or the file, and calls.
     start: str
-    #: Writes in an earlier process what is shipped; empty where nothing is.
+    #: Snippet that writes the shipped file in an earlier process; empty if no file is shipped.
     write: str = ""
-    #: Of `write`, the lines that follow the first call of the cold start; empty where `write` has
-    #: no such call.
+    #: Lines of that snippet that follow the first call of the cold start; empty if it has no such
+    #: call.
     saves: str = ""
     #: Lines that differ from those of the cold start.
     lines: int = 0

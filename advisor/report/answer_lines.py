@@ -176,7 +176,7 @@ def lines_below_first(answer: Answer) -> list[str]:
     return [*further, *cost, *origin, evidence, *unfit_notice(answer), *how_to_remeasure(answer)]
 
 
-#: After so many further measurements that did not settle it, another one will hardly do.
+#: Number of further measurements after which another one will hardly settle the decision.
 MOST_TIMES_AGAIN = 2
 
 

@@ -151,7 +151,7 @@ CHECKED: tuple[Figure[Checked], ...] = (
         for name in ("sequences", "identical_sequences")
     ),
 )
-#: Those of one subject each, in the order of the columns.
+#: Groups of figures about one subject each, in the order of the columns.
 GROUPS: Any = (RUN, ARM, SCORE, SHAPE, CELL, PERCENTILES, GENERATION, MEASURED, CHECKED, COST)
 FIGURES: tuple[Figure[Any], ...] = tuple(figure for group in GROUPS for figure in group)
 COLUMNS = tuple(figure.name for figure in FIGURES)

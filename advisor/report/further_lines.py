@@ -26,7 +26,7 @@ BEYOND_ROUNDING: Mapping[Fault, str] = {
     "row-error": ", and more in a single row than rounding explains",
     "typical-error": ", and more in most elements than rounding explains",
 }
-#: By default PyTorch uses it in convolutions.
+#: The line for a GPU that has TF32, which PyTorch uses in convolutions by default.
 WITHOUT_TF32 = "TF32 was off, also in convolutions; p3-advisor improve tries it."
 #: States that a line names.
 MOST_STATES = 3

@@ -21,7 +21,7 @@ class Limit(NamedTuple):
     otherwise: str
 
 
-#: None where no limit is near.
+#: What each limit of eager PyTorch means; the key is None if no limit is near.
 LIMITS: Mapping[Bound, Limit] = {
     "launch": Limit(
         "launch-bound",

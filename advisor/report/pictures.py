@@ -32,8 +32,8 @@ SPEED = Axis("times the baseline's speed")
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     """All pictures of a page; null for those that the run has no figures for."""
 
-    #: By length or batch size, one for each combination of the other dimensions; rows at each of
-    #: the shapes that are not on such an axis.
+    #: Pictures by length or batch size, one for each combination of the other dimensions, and rows
+    #: for each shape that is not on such an axis.
     speedups: tuple[svg.Picture, ...]
     build_cost: svg.Picture | None
     accuracy: svg.Picture | None

@@ -112,7 +112,7 @@ DIMENSIONS = {
 class ShapeAxis(NamedTuple):
     """Shapes that differ in one dimension, and their values of it."""
 
-    #: Of the dimension, such as `batch size`.
+    #: Name of the dimension, such as `batch size`.
     name: str
     #: What the shapes have in common, such as `batch size 4, 32 output tokens`; empty for nothing.
     others: str

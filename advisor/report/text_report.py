@@ -41,7 +41,7 @@ UNIT_LEGENDS = {
 SERVED_LEGEND = "speed-up: ratio of the sustained request rates"
 
 
-#: Of the answer in a few lines: its lines, and the columns of a line.
+#: Limits of the answer in a few lines: number of lines, and columns of a line.
 MOST_LINES = 25
 NARROWEST, WIDEST = 60, 100
 #: How the command ends that prints a document.

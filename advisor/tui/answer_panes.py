@@ -140,7 +140,7 @@ NEXT_KEYS = (
     "Keys: m measures again with a longer --budget, f what has no result, r the leaders or the rest"
     " of the run; n asks for other --workflows."
 )
-#: Of workflows that a question did not name, by their status.
+#: Heads of the list of workflows that a question did not name, by their status.
 UNASKED_HEADS = {
     "excluded": "left out",
     "not-installed": "not installed",

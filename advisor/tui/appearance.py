@@ -10,7 +10,7 @@ import pathlib
 
 from textual.theme import Theme
 
-#: From the palette of Okabe and Ito.
+#: Colours of the three Ps, from the palette of Okabe and Ito.
 PILLAR_COLOURS = {"performance": "#e69f00", "productivity": "#56b4e9", "portability": "#009e73"}
 
 DARK = Theme(

@@ -44,7 +44,7 @@ class RunSession:
         self.is_pause_requested = False
         #: Arms that the user has skipped from here.
         self.skipped: set[str] = set()
-        #: By arm, the run time in seconds at which its current phase began.
+        #: Run time in seconds at which the current phase of each arm began.
         self.phase_entered_at: dict[str, float] = {}
         #: The arm of the last event.
         self.active_arm: str | None = None

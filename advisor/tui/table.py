@@ -40,7 +40,7 @@ class SpeedAxis:
     LATEST_START, LOWEST_START, LOWEST_FAR_START, FAR = 0.9, 0.5, 0.25, 4.0
     #: The axis ends here at the earliest.
     EARLIEST_END, MARGIN = 1.25, 1.03
-    #: In the order in which they get their place.
+    #: Ticks of the axis, in the order in which they get their place.
     TICKS: ClassVar[tuple[float, ...]] = (
         *(1, 2, 4, 8, 16, 32, 64, 128),
         *(0.5, 0.25, 1.5, 3, 1.25, 6, 12, 1.1, 0.75),

@@ -37,7 +37,7 @@ MOST_CHANGED = 0.5
 #: Typical errors above this share of the output are none that rounding may be allowed: three times
 #: as much is the typical error of zeros. Turned choices change few elements.
 MOST_ROUNDING = 0.15
-#: Of an output of another shape.
+#: The deviation of an output of another shape.
 OTHER_SHAPE = Deviation(rmse=math.inf)
 
 

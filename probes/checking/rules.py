@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-#: Of more differing elements, chance allows less than `Rules.integer_eager_times`.
+#: Number of differing elements above which chance allows less than `Rules.integer_eager_times`.
 MANY = 100.0
 
 
@@ -35,7 +35,7 @@ class Rules:
     tolerance: float
     row_tolerance: float
     least_top1: float
-    #: By how many tolerances the values of two classes may differ that count as the same.
+    #: Number of tolerances by which the values of two classes may differ and count as the same.
     tie_times: float
     #: Text: times the square of eager's divergence, and times eager's error of a log probability.
     text_eager_times: float

@@ -26,7 +26,7 @@ NO_DEVIATION, NO_FINDINGS = Deviation(), Findings()
 class Keys:
     """The values that an output, their places, orders or chooses from."""
 
-    #: By what has an order of its own, `(rows, values) float64`.
+    #: The keys, one row for each list with an order of its own: `(rows, values) float64`.
     rows: Any
     #: The axis of the output that has the places of a row; None if it has one for each row.
     axis: int | None
@@ -59,7 +59,7 @@ class ExpectedOutput:
     shape: tuple[int, ...]
     #: False for integers and booleans whose differences are counted.
     is_float: bool
-    #: Of eager PyTorch in the tested precision.
+    #: Deviation of eager PyTorch in the tested precision.
     eager: Deviation
     #: The largest deviation of reference outputs with perturbed inputs and weights.
     envelope: Deviation = NO_DEVIATION
@@ -67,10 +67,10 @@ class ExpectedOutput:
     #: where the last dimension is neither classes nor a vocabulary.
     top: Any = None
     eager_top1: float | None = None
-    #: Which values are not compared: those that depend on the order of equal ones or on random
+    #: The values that are not compared, as they depend on the order of equal ones or on random
     #: numbers; None without any.
     left_out: Any = None
-    #: Of places of values, some of which are equal.
+    #: The keys of an output that has places of values, some of which are equal.
     keys: Keys | None = None
     #: The root mean square of the reference over all input sets.
     least_scale: float = 0.0
@@ -177,13 +177,14 @@ class Reference:
 
     #: The precision of the reference, such as `float64`.
     name: str
-    #: By input set, the model's arguments as numpy arrays.
+    #: The model's arguments for each input set, as numpy arrays.
     inputs: list[list[Any]]
-    #: By input set, the model's outputs.
+    #: The model's outputs for each input set.
     outputs: list[list[ExpectedOutput]]
     #: Why nothing of an output is compared, by its number.
     uncompared: dict[int, Uncomparable] = dataclasses.field(default_factory=dict)
-    #: Without arrays. `draws` tells whether each call draws the same random numbers.
+    #: What was found of the calls, without arrays. Its `draws` tells whether each call draws the
+    #: same random numbers.
     findings: Findings = NO_FINDINGS
     #: How many perturbations the envelope has.
     perturbations: int = 0

@@ -34,9 +34,9 @@ class TokenReference:
 
     name: str
     file: Any
-    #: By input set, one array of prompts: `(rows, input tokens) int64`.
+    #: One array of prompts for each input set: `(rows, input tokens) int64`.
     inputs: list[list[Any]]
-    #: By input set, the reference's continuation: `(rows, output tokens) int64`.
+    #: The reference's continuation of each input set: `(rows, output tokens) int64`.
     tokens: list[Any]
     #: How many rows of each input set have log probabilities of the whole vocabulary.
     rows: int

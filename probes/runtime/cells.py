@@ -40,7 +40,7 @@ class Job:
 
     request: protocol.Request
     channel: Channel
-    #: With the role `serve` a `ServedWorkflow`.
+    #: The module of the workflow; in the role `serve` it is a `ServedWorkflow`.
     workflow: WorkflowModule
     #: The model, once it is loaded.
     subject: Any = None

@@ -84,7 +84,7 @@ def held_bytes() -> int | None:
 class KeptMemory:
     """Sums what the code in several `with` blocks leaves in the memory of the GPU."""
 
-    #: None where PyTorch uses no GPU.
+    #: Bytes that were left so far; None where PyTorch uses no GPU.
     bytes: int | None = 0
 
     @contextlib.contextmanager

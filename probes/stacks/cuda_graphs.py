@@ -112,7 +112,7 @@ class KernelLaunches(NamedTuple):
     """The kernels of a call, by any library in the process, and the launches that start them."""
 
     kernels: int
-    #: Of one kernel each, and of whole captured graphs.
+    #: Number of launches of single kernels, and of whole captured graphs.
     launches: int
     graph_launches: int
 

@@ -18,8 +18,7 @@ from probes.subjects.exported import batch_range
 from probes.subjects.outputs import types_in
 
 FILE = "model.onnx"
-#: Which dimensions are free: the first of each input, all that the code of the model does not fix,
-#: or none.
+#: The free dimensions: the first of each input, all that the model's code does not fix, or none.
 Free: TypeAlias = Literal["batch", "every"] | None
 
 

@@ -43,7 +43,7 @@ Providers: TypeAlias = Sequence[tuple[str, dict[str, str]]]
 @dataclasses.dataclass(frozen=True)
 class SessionProgram(PrintedProgram):
     session: Any = None
-    #: For which the session was opened.
+    #: Execution provider that the session was opened with.
     provider: str = CPU
     #: The model's file if its weights are quantised.
     quantised: pathlib.Path | None = None

@@ -33,7 +33,7 @@ class PrintedProgram:
     subject: Model
     #: The result of `compile_call`.
     call: Callable[..., Any]
-    #: Where the printed lines have the inputs of an ONNX file.
+    #: Device on which the printed lines have the inputs of an ONNX file.
     device: str = "cpu"
 
     def feed(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:

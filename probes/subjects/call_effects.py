@@ -88,7 +88,7 @@ class _Calls(NamedTuple):
     #: any does.
     first: list[Any]
     again: list[Any]
-    #: For each input set.
+    #: The outputs for each input set.
     outputs: list[list[Any]]
     #: States that differ from those before all calls, and what calls after the first change.
     changed: list[str]

@@ -62,7 +62,7 @@ class EngineSubject(Subject):
 
     def __init__(self, request: Request) -> None:
         info = read_info(request)
-        #: With several lengths it has the longest, which the engine has to hold.
+        #: The request; of several lengths it has the longest, which the engine has to hold.
         self.request = request
         self.folder = folder_of(request)
         self.info = info

@@ -39,7 +39,7 @@ LOWER = (torch.float32, torch.float16, torch.bfloat16)
 class ReferencePrecision:
     """How the reference is computed."""
 
-    #: None for the module as it is.
+    #: Precision of the reference; None for the module as it is.
     dtype: torch.dtype | None
     #: The precision of the module as it is.
     own: torch.dtype
@@ -223,7 +223,7 @@ def cast_module(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     return module.to(dtype)
 
 
-#: Of a float64 as an integer.
+#: The bits of the exponent in a float64 that is read as an integer.
 EXPONENT_BITS = 0x7FF0000000000000
 
 

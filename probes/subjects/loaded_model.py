@@ -21,7 +21,7 @@ class Argument:
     The latter are never zero: zeros draw less power, so the device would clock higher.
     """
 
-    #: Without the batch.
+    #: Shape of one row, without the batch.
     shape: tuple[int, ...]
     dtype: torch.dtype
     #: The smallest of random integers, such as token ids, and the number above the largest; None

@@ -74,12 +74,12 @@ class InputDemands:
     """What the nodes and weights of a graph demand of its inputs."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
-        #: By input, the rows of the smallest table that its values are indices of.
+        #: Rows of the smallest table that the values of each input are indices of.
         self.rows: dict[str, int] = {}
-        #: By input and axis, the size that a weight demands.
+        #: The size that a weight demands of each input and axis.
         self.sizes: dict[tuple[str, int], int] = {}
         self._weights: dict[str, onnx.TensorProto] = {}
-        #: By value, the input that it has values of, and what is added to them.
+        #: The input whose values each value of the graph has, and what is added to them.
         self._origins = {value.name: (value.name, 0) for value in graph.input}
         for name, part in _parts(graph):
             if isinstance(part, onnx.TensorProto):

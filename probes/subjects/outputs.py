@@ -19,7 +19,7 @@ from probes.subjects.modes import run_eagerly
 
 #: Containers and objects in each other that are searched.
 MAX_DEPTH = 16
-#: Of what is compared besides tensors.
+#: Types of values that are compared besides tensors.
 VALUES = (bool, int, float, str, np.generic)
 CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
 

@@ -73,9 +73,9 @@ class TorchSubject(Subject):
         self._request = request
         #: The size of the inputs' second dimension that is replaced, and the one that replaces it.
         self._resized: tuple[int, int] | None = None
-        #: Of the reference.
+        #: Precision of the reference.
         self._precision = ReferencePrecision(torch.float64, self._own)
-        #: Of the last call of the module.
+        #: Output elements and seconds of the last call of the module.
         self._output_elements = 0
         self._call_seconds = 0.0
         #: What `examine_calls` has found: random outputs, operators and precisions.

@@ -27,9 +27,9 @@ class ForcedTokens(transformers.LogitsProcessor):
     def __init__(self, tokens: torch.Tensor, rows: int) -> None:
         self.tokens = tokens
         self.rows = rows
-        #: For each step, `(rows, vocabulary) float32`.
+        #: Log probabilities of each step, `(rows, vocabulary) float32`.
         self.kept: list[Any] = []
-        #: For each step, log probabilities and token ids, both `(batch, KEPT_TOKENS)`.
+        #: Log probabilities and ids of each step's likeliest tokens, both `(batch, KEPT_TOKENS)`.
         self.top_tokens: list[tuple[Any, Any]] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002 - the signature is the library's
