@@ -159,7 +159,7 @@ def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:
     facts = (
         state if state != "imported" else "finished" if entry.finished else "stopped",
         entry.shortcoming(state),
-        "imported" if entry.imported else "",
+        "imported" if entry.foreign else "",
     )
     return ", ".join(filter(None, facts))
 

@@ -63,7 +63,7 @@ def answer_from_state(
             finished=state.finished,
             resumable=resumable,
             times_remeasured=state.times_remeasured,
-            imported=header.foreign,
+            foreign=header.foreign,
             question=question,
             machine=header.machine,
             quiet_check=state.quiet_check,

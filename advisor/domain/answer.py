@@ -141,8 +141,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     resumable: bool | None = None
     #: How often its leaders were measured again after it had finished.
     times_remeasured: int = 0
-    #: True for a run that was imported from a file, or whose directory is outside the store.
-    imported: bool = False
+    #: Whether the run was imported, or its directory is outside the store.
+    foreign: bool = False
     question: Question
     machine: Machine
     #: What else ran on the machine before the measurement; null if it was not checked.
@@ -164,7 +164,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def evidence(self) -> Evidence:
-        return "imported" if self.imported or self.provenance else "measured"
+        return "imported" if self.foreign or self.provenance else "measured"
 
     @property
     def titles(self) -> dict[str, str]:

@@ -149,7 +149,7 @@ class ExportFileError(UserError):
     """An exported run is damaged, too large or already stored."""
 
 
-class RunIsImportedError(UserError):
+class ForeignRunError(UserError):
     """The run was imported or lies outside the store, so nothing that it names is executed."""
 
 

@@ -30,7 +30,7 @@ from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.domain.text import write_count
 from advisor.domain.version import __version__
 from advisor.execute import build_rules, servers
-from advisor.execute.execution import refuse_imported
+from advisor.execute.execution import refuse_foreign
 from advisor.execute.remaining import with_expected_builds
 from advisor.probing import detection, env_registry
 from advisor.probing.examples import find_own_batch
@@ -152,10 +152,10 @@ def propose_again(
 
     `budget` and the interpreter `python` replace those of the question; another interpreter has to
     measure all these arms, as has a run with `all_arms`, which has no time limit. Raise
-    `GpuNotAttachedError` if the GPU of the question is not attached, and `RunIsImportedError` for a
+    `GpuNotAttachedError` if the GPU of the question is not attached, and `ForeignRunError` for a
     run of others.
     """
-    refuse_imported(header)
+    refuse_foreign(header)
     question, catalogue = header.question, header.catalogue
     here = detect_machine(python or question.python, catalogue, context)
     if question.gpu and question.gpu not in {gpu.uuid for gpu in here.gpus}:

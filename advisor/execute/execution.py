@@ -16,9 +16,9 @@ from advisor.decide.decision import answer_from_state
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.errors import (
     BuildsAreGoneError,
+    ForeignRunError,
     ModelCallError,
     ModelRefusedError,
-    RunIsImportedError,
 )
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
 from advisor.domain.run_state import Header, RunState
@@ -35,11 +35,12 @@ from advisor.store.runs import Run
 from advisor.store.store import LATEST, Store
 
 
-def refuse_imported(header: Header) -> None:
-    """Raise an error for a run of others: nothing that it names is executed."""
+def refuse_foreign(header: Header) -> None:
+    """Raise an error for a run that others may have written: nothing that it names is executed."""
     if header.foreign:
-        raise RunIsImportedError(
-            f"run {header.run_id} was not made here, so nothing of it is executed",
+        raise ForeignRunError(
+            f"run {header.run_id} was imported or is outside the program's store, so nothing of it "
+            "is executed",
             f"read its code with p3-advisor recipe {header.run_id}, or measure here with "
             "p3-advisor recommend",
         )
@@ -56,7 +57,7 @@ def execute(
     before they start; a thread may add some. Raise the `UserError` that ends the run early.
     """
     header = run.header()
-    refuse_imported(header)
+    refuse_foreign(header)
     if wait_seconds is not None:
         question = msgspec.structs.replace(header.question, wait_seconds=wait_seconds)
         header = msgspec.structs.replace(header, question=question)

@@ -13,7 +13,7 @@ from advisor.domain.errors import VerificationError
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import Interval
 from advisor.domain.snippet import SCHEMA, Result, SnippetPair, Verification, bounds, shows_nothing
-from advisor.execute.execution import refuse_imported, run_config_of
+from advisor.execute.execution import refuse_foreign, run_config_of
 from advisor.execute.quiet import activity_reader, check_now
 from advisor.probing.detection import detect_gpus
 from advisor.probing.run_config import RunConfig
@@ -71,7 +71,7 @@ def verify(
 def config_for_snippets(run: Run, context: Context) -> RunConfig:
     """Return the configuration; raise an error for an imported run or a missing GPU."""
     header = run.header()
-    refuse_imported(header)
+    refuse_foreign(header)
     gpus = header.question.gpus
     present = {gpu.uuid for gpu in detect_gpus()[0]} if gpus else set()
     if not present.issuperset(gpus):

@@ -48,7 +48,7 @@ def stop_notice(answer: Answer) -> list[str]:
         so_far = "this is its answer so far" if answer.recommendation else "it has no answer yet"
         return [f"The run is still being measured, and {so_far}: {_missing(answer)} so far."]
     stopped = f"The run did not finish: {_missing(answer)}"
-    if answer.imported or answer.provenance or answer.rerun_command:
+    if answer.foreign or answer.provenance or answer.rerun_command:
         return [f"{stopped}."]
     command = f"p3-advisor resume {answer.run_id}"
     if answer.resumable is False:
@@ -188,7 +188,7 @@ def how_to_remeasure(answer: Answer) -> list[str]:
     found = answer.recommendation.decision if answer.recommendation else None
     is_open = found is not None and found.word == "OPEN"
     may_be_clear = found is not None and found.needed_repetitions
-    is_here = answer.finished and not (answer.imported or answer.provenance or answer.rerun_command)
+    is_here = answer.finished and not (answer.foreign or answer.provenance or answer.rerun_command)
     # More processes alone do not make up for arms that were not measured.
     is_enough = found is None or not found.outstanding
     if not (is_here and is_enough) or answer.question.serves:

@@ -23,7 +23,7 @@ ESCAPES = str.maketrans(
 def render(answer: Answer) -> str:
     found, (first, *others) = parts.sections(answer), answer_lines(answer)
     setup = [[escape(name), escape(value)] for name, value in setup_facts(answer)]
-    origin = ", imported from another machine" if answer.imported else ""
+    origin = ", imported or stored elsewhere" if answer.foreign else ""
     run = f"{escape(answer.run_id)}{origin}, {escape(answer.created)}"
     blocks = [
         [f"## {escape(first)}"],

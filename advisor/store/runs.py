@@ -98,8 +98,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool
     #: Whether any calls were timed; false for a run that failed or was stopped before.
     measured: bool
-    #: Whether it was imported from another machine.
-    imported: bool = False
+    #: Whether it was imported: a list has no runs from outside the store.
+    foreign: bool = False
     note: str = ""
     #: Null before it is decided, and for a run that is not finished.
     answer: AnswerSummary | None = None

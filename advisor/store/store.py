@@ -119,7 +119,7 @@ class Store:
 
     def resumable_runs(self) -> Iterator[tuple[Run, RunState]]:
         """Yield the readable runs that can be resumed, with their states, newest first."""
-        for run, _ in self._readable(lambda entry: not (entry.finished or entry.imported)):
+        for run, _ in self._readable(lambda entry: not (entry.finished or entry.foreign)):
             with contextlib.suppress(RunFileError):
                 yield run, run.state()
 
@@ -139,7 +139,7 @@ class Store:
 
     def state_of(self, entry: HistoryEntry) -> RunStatus:
         run = Run(self.run_directory(entry.run_id))
-        if entry.imported:
+        if entry.foreign:
             return "imported"
         if run.is_active():
             return "paused" if run.control.is_paused() else "running"
@@ -211,7 +211,7 @@ class Store:
             device_name=header.device_name if gpu else "CPU",
             finished=any(isinstance(event.run_event, Finished) for event in events),
             measured=any(is_measurement(event.run_event) for event in events),
-            imported=header.foreign,
+            foreign=header.foreign,
         )
 
 

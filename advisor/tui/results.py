@@ -120,7 +120,7 @@ attached come from a stored run, which the first lines name and o opens."""
         answer, run = self.original.answer, self.original.run
         if action in OF_AN_ARM and not answer.ranking:
             return "nothing was measured"
-        if action in OF_THE_RUN and (run is None or answer.imported):
+        if action in OF_THE_RUN and (run is None or answer.foreign):
             return OF_ANOTHER_MACHINE
         match action:
             case "undo":

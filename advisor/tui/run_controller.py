@@ -97,7 +97,7 @@ class RunController:
 
     def resume(self, name: str) -> None:
         run = self._find(name)
-        execution.refuse_imported(run.header())
+        execution.refuse_foreign(run.header())
         if run.is_active():
             self._open_run(run)
         else:
@@ -235,7 +235,7 @@ class RunController:
         answer, advice = shown.answer, shown.answer.recommendation
         word = f"{advice.decision.word}. " if advice and advice.decision.word else ""
         told = panels.printable(first_line(answer), MAX_ANSWER)
-        is_whole = answer.finished or answer.imported
+        is_whole = answer.finished or answer.foreign
         command = "Show it: p3-advisor show" if is_whole else "Resume it: p3-advisor resume"
         return f"{word}{told}\n{command} {self._name_of(shown.run)}"
 

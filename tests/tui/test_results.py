@@ -92,7 +92,7 @@ async def test_panes_follow_keys_that_are_typed_without_a_pause(sample_app: Advi
 
 
 def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
-    opened = with_decision(built_answers.answer(imported=False), word="OPEN")
+    opened = with_decision(built_answers.answer(foreign=False), word="OPEN")
     first = render_pane(opened, "next").splitlines()[0].removeprefix("- ")
     printed = " ".join(render_summary(opened, 100).split())
     assert "resume" in first

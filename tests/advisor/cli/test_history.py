@@ -40,7 +40,7 @@ def test_an_exported_run_is_imported_as_evidence(
     assert exported.stdout == f"{recorded.name}.p3run\n", exported.stderr
     assert run_cli("import-run", exported.stdout.strip(), home=tmp_path / "home").returncode == 0
     shown = json.loads(run_cli("show", recorded.name, "--json", home=tmp_path / "home").stdout)
-    assert shown["imported"]
+    assert shown["foreign"]
     evidence = {
         each["evidence"] for scored in shown["scores"] for each in scored["ratings"].values()
     }
@@ -49,7 +49,7 @@ def test_an_exported_run_is_imported_as_evidence(
     assert shown["recommendation"]["arm"] == original["recommendation"]["arm"]
     for command in ("verify", "resume"):
         refused = run_cli(command, recorded.name, home=tmp_path / "home")
-        assert (refused.returncode, "not made here" in refused.stderr) == (2, True)
+        assert (refused.returncode, "was imported or" in refused.stderr) == (2, True)
     recipe = run_cli("recipe", recorded.name, "pytorch-eager", home=tmp_path / "home")
     assert "read the code before you run it" in recipe.stderr
     again = run_cli("import-run", exported.stdout.strip(), home=tmp_path / "home")

@@ -101,7 +101,7 @@ def test_a_run_outside_the_store_is_not_executed(
     for name in ("latest", "./latest", str(clone)):
         answer = run_program(command, name)
         assert_error(answer, 2)
-        assert ("not made here" in answer.stderr) == (name != "latest")
+        assert ("outside the program's store" in answer.stderr) == (name != "latest")
     assert sorted(clone.iterdir()) == before
     for name in ("show", "report", "explain", "recipe"):
         assert_error(run_program(name, "latest"), 2)

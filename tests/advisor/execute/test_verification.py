@@ -17,7 +17,7 @@ import pytest
 
 from advisor.ask.context import Context
 from advisor.domain.answer import encode
-from advisor.domain.errors import NoRecipeError, RunIsImportedError, UserError, VerificationError
+from advisor.domain.errors import ForeignRunError, NoRecipeError, UserError, VerificationError
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
@@ -282,7 +282,7 @@ def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(device: str, verify
         (measured(load=LOAD, task="serve"), UserError),
         (measured(gpu="GPU-elsewhere", device="cuda"), VerificationError),
         (measured("import subprocess\n\nsubprocess.run(['serve'])\n"), VerificationError),
-        (measured(foreign=True), RunIsImportedError),
+        (measured(foreign=True), ForeignRunError),
     ],
     ids=["server under load", "no such GPU", "only serves", "imported"],
 )

@@ -70,7 +70,7 @@ def test_an_unfinished_run_has_the_command_that_resumes_it_and_its_missing_batch
     for render in (markdown.render, page.render):
         assert "1, 16, 64; not measured: 16, 64" in render(made)
     assert stop_notice(built_answers.answer()) == []
-    (elsewhere,) = stop_notice(built_answers.answer(finished=False, imported=True))
+    (elsewhere,) = stop_notice(built_answers.answer(finished=False, foreign=True))
     assert "p3-advisor" not in elsewhere
 
 

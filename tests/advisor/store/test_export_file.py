@@ -93,7 +93,7 @@ def test_an_imported_run_equals_the_exported_run(
     assert imported.header().question.batch_sizes == run.header().question.batch_sizes
     assert [event.seq for event in imported.events()] == [event.seq for event in run.events()]
     (entry,) = other_store.history()
-    assert (entry.run_id, entry.imported) == (run.directory.name, True)
+    assert (entry.run_id, entry.foreign) == (run.directory.name, True)
     assert list(other_store.resumable_runs()) == []
 
 
