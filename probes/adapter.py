@@ -210,7 +210,7 @@ class TokenLogprobs:
     def of_top_tokens(
         cls, tops: Sequence[Sequence[Mapping[int, float]]], count: int
     ) -> TokenLogprobs:
-        """Take log probabilities by token id, `count` or more, for each row and position."""
+        """Pack log probabilities by token id, `count` or more, for each row and position."""
         chosen = [
             [sorted(position.items(), key=lambda scored: -scored[1])[:count] for position in row]
             for row in tops
@@ -222,7 +222,7 @@ class TokenLogprobs:
 
 
 def log_softmax(logits: Any) -> Any:
-    """Along the last axis of `(..., vocabulary)`, in the dtype of `logits`."""
+    """Return log probabilities along the last axis of `logits`, in the same dtype."""
     shifted = logits - logits.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 

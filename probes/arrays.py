@@ -87,7 +87,7 @@ def as_collected(array: Any) -> Any:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """NaN is the same as NaN. Comparing bits first takes an eighth of the time."""
+    """Compare two arrays; NaN equals NaN. Comparing bits first takes an eighth of the time."""
     if one.dtype == other.dtype and one.dtype.kind in "biuf":
         bits = f"u{one.itemsize}"
         if np.array_equal(one.view(bits), other.view(bits)):

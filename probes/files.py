@@ -37,7 +37,7 @@ def replace_when_complete(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def count_bytes(directory: pathlib.Path) -> int:
-    """Leave links out: they lead to files of the user or, if a worker made them, anywhere."""
+    """Sum the files but not links: they lead to the user's or, if a worker made them, anywhere."""
     total = 0
     for folder, _, names in os.walk(directory) if not directory.is_symlink() else ():
         for file in (pathlib.Path(folder, name) for name in names):

@@ -84,7 +84,10 @@ class Timer:
 
 
 def size_visit(typical_seconds: float, visit_seconds: float) -> VisitSize:
-    """Warm-up calls restore caches and clocks after another visit; short calls need two."""
+    """Return how many calls a visit has.
+
+    Warm-up calls restore caches and clocks after another visit; short calls need two.
+    """
     if typical_seconds > VERY_LONG_CALL_SECONDS:
         return VisitSize(calls=1, warmup_calls=1)
     if typical_seconds > LONG_CALL_SECONDS:

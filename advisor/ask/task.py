@@ -106,7 +106,7 @@ OPTIONS = ("ttft", "itl", "lengths", "rate", "percentile")
 def parse_load(
     run_options: RunOptions, task: str, model: Model, catalogue: Catalogue
 ) -> LoadQuestion | None:
-    """Raise `TaskError` for options that do not fit the task, else `OptionValueError`."""
+    """Return the load that options ask for; raise `TaskError` if they do not fit the task."""
     given = [name for name in OPTIONS if getattr(run_options, name)]
     if task != "serve":
         if given:

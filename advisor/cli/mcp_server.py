@@ -104,7 +104,7 @@ class MeasuringProcess:
         await anyio.to_thread.run_sync(wait)
 
     async def progress(self) -> Progress:
-        """Raise `ToolError` with what the program said if it has no result."""
+        """Return how far it is; raise `ToolError` with what the program said if it failed."""
         is_running, run, limit = self.is_running, self.run, self.beginning.get("limit_seconds")
         seconds = time.monotonic() - self._started
         is_done = self._is_stopped or (run and self.process.returncode in RESULTS)

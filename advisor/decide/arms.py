@@ -55,7 +55,10 @@ def measurement_of(
     question: Question,
     speedup: Interval | None = None,
 ) -> Measurement:
-    """`speedup` is that of an arm that was not in a race, such as a server."""
+    """Summarise all that was measured of the arm, which has had valid times.
+
+    `speedup` is given for an arm that was not in a race, such as a server.
+    """
     dtype, weights = question.dtype, question.shape_weights
     processes = [process for process in state.processes[planned.id] if process.ready]
     main = state.last_ready_process(planned.id, repeat=0)

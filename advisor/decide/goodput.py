@@ -83,7 +83,7 @@ class _Fit:
 
 
 def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Goodput | None:
-    """None where no block met the limits; the same blocks and seed give the same result."""
+    """Fit the greatest rate that meets the limits; None if no block met them."""
     used = [block for block in blocks if block.total > 0]
     if not any(block.meets(share) for block in used):
         return None

@@ -145,7 +145,7 @@ def summarise_generation(
     peaks: Peaks | None,
     dtype: str,
 ) -> GenerationMetrics | None:
-    """`process` is the arm's in the race; None for a task that generates no text."""
+    """Return the figures of generated text; None for other tasks. `process` is that of the race."""
     if workload is None or workload.moved_bytes is None:
         return None
     opened, call_seconds = process.opened, typical_seconds(visits)

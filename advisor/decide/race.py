@@ -117,7 +117,7 @@ class Race:
 
     @property
     def eliminated(self) -> dict[str, int]:
-        """By eliminated arm, the round after which it was eliminated."""
+        """The round after which each eliminated arm was eliminated."""
         return {arm: number for arm, (number, _) in self._eliminated.items()}
 
     def log_ratios(self) -> dict[str, Estimate]:

@@ -134,7 +134,10 @@ def _advise(
 def machine_unfit(
     results: Results, again: str, leader: RankedArm, fastest: RankedArm
 ) -> MachineUnfitError:
-    """`again` asks for more repetitions; empty where no budget makes more."""
+    """Return the error that says why the machine is unfit, what is known, and what to do.
+
+    `again` is the command that repeats more; empty if no budget does.
+    """
     reason = trust.find_unfitness(results)[0]
     next_step = "stop other work on this machine and measure again"
     if not results.is_busy:
@@ -233,7 +236,10 @@ def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Gui
 def agrees_with(
     guideline: Guideline, advised: str, as_good: Sequence[str], measured: Sequence[str]
 ) -> bool | None:
-    """None if it names no measured workflow, or one that is about as good as the advised one."""
+    """Return whether the guideline names the advised workflow.
+
+    None if it names no measured workflow, or only one that is about as good.
+    """
 
     def names(arms: Sequence[str]) -> bool:
         return any(ArmName.parse(arm).workflow in guideline.workflows for arm in arms)

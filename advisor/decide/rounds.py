@@ -24,7 +24,7 @@ def log_median_seconds(visit: Visited) -> float:
 def visits_by_round(
     state: RunState, shape: Shape, repeat: int = 0
 ) -> dict[int, dict[str, Visited]]:
-    """`repeat` is 0 for the race. Of several visits of an arm in one round the last counts."""
+    """Return the last visit of each arm in each round; `repeat` is 0 for the race."""
     rounds: dict[int, dict[str, Visited]] = {}
     for arm, processes in state.processes.items():
         for process in processes:

@@ -59,7 +59,7 @@ def compare_undisturbed(
 def summarise_undisturbed(
     state: RunState, baseline: str, arm: str, shape: Shape
 ) -> UndisturbedSpeedup | None:
-    """None with fewer than `FEWEST_PROCESSES` processes of both, which do not show its error."""
+    """Compare the arm with the baseline; None with fewer than `FEWEST_PROCESSES` of both."""
     ours, theirs = [], []
     for repeat in (0, *sorted(state.repeats)):
         rounds = visits_by_round(state, shape, repeat).values()

@@ -88,7 +88,7 @@ class RankedArm(NamedTuple):
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Empty for servers."""
+        """The figures of each shape; empty for servers."""
         return self.measured.cells
 
     def at(self, batch_size: int) -> RankedArm:
@@ -271,7 +271,7 @@ class AdvisedAnswer(NamedTuple):
 
     @classmethod
     def of(cls, answer: Answer) -> AdvisedAnswer | None:
-        """None without a recommendation."""
+        """Return the answer with its advice; None without a recommendation."""
         advice, advised = answer.recommendation, answer.advised
         return cls(answer, advice, advised) if advice and advised else None
 

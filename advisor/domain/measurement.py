@@ -339,7 +339,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fastest_start(self) -> Start | None:
-        """The way with the shortest start; that with fewer lines where two digits are equal.
+        """The way with the shortest start; if two digits are equal, the one with fewer lines.
 
         A start is timed once, so further digits mean nothing.
         """

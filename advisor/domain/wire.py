@@ -31,7 +31,7 @@ for _kind in EVENTS_BY_TAG.values():
 
 
 def decode(message: bytes, kind: type[Message]) -> Message:
-    """Raise `msgspec.MsgspecError`, or `ValueError` for a number outside its bounds."""
+    """Decode JSON; raise `msgspec.MsgspecError`, or `ValueError` for a number out of bounds."""
     found = msgspec.json.decode(message, type=kind, dec_hook=decode_event)
     check_bounds(found)
     return found

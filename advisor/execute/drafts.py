@@ -52,7 +52,7 @@ class DraftRun:
 
 
 def propose(run_options: RunOptions, context: Context, detected: Machine | None = None) -> DraftRun:
-    """Take `detected` for the machine with its interpreter, if the caller has detected it."""
+    """Draft a run, on the machine `detected` if the caller has detected it with its interpreter."""
     catalogue = context.catalogue(run_options.rubric)
     here = detect_machine(worker_interpreter(run_options), catalogue, context, detected)
     if run_options.sandbox:
@@ -225,7 +225,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
 def find_run(
     run_options: RunOptions, question: Question, context: Context
 ) -> tuple[Header, RunState] | None:
-    """Compare batch sizes and precision only if the user has named them."""
+    """Find a finished run of the question; sizes and precision count only if the user named any."""
     for run, header in context.store.finished_runs(question.model.name):
         if matches_name(header.device_name, run_options.gpu) and _is_same_question(
             header.question, run_options, question

@@ -120,9 +120,10 @@ class StopRule:
 
 
 def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunEvent]:
-    """Share the measuring time that is left among the shapes; stop when the baseline has ended.
+    """Race the arms at each shape, with equal shares of the measuring time that is left.
 
-    After the end of races, the arms that join late race against the controls and leaders alone.
+    It stops when the baseline has ended. After the end of races, arms that join late race against
+    the controls and leaders alone.
     """
     question = progress.question
     counts = DiscardCounts(progress.header.catalogue.presets.guard)

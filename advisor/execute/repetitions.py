@@ -215,7 +215,10 @@ def _repeat_in_groups(
 def _visit_in_turn(
     progress: RunInProgress, arms: Sequence[Arm], rounds: range
 ) -> Iterator[RunEvent]:
-    """Rotate the order from round to round: an arm does not always follow the same other arm."""
+    """Visit the arms in turn at each shape.
+
+    The order rotates from round to round: an arm does not always follow the same other arm.
+    """
     counts = racing.DiscardCounts(progress.header.catalogue.presets.guard)
     shapes = progress.question.shapes
     for index, shape in enumerate(shapes):

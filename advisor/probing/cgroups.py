@@ -42,7 +42,7 @@ class Cgroups:
         return min((limit for _, limit in self._memory_limits()), default=None)
 
     def free_memory_bytes(self) -> int | None:
-        """Page cache that can be reclaimed counts as free; None where there is no limit."""
+        """Return the free memory, reclaimable page cache included; None if there is no limit."""
         return min(
             (max(limit - _used_bytes(group), 0) for group, limit in self._memory_limits()),
             default=None,

@@ -187,7 +187,7 @@ def run_queue_delay_seconds(
 def find_disturbance(
     visit: Visited | None, conditions: Conditions, limits: VisitQualityLimits
 ) -> str | None:
-    """Accept a power limit alone: heavy kernels reach it in production too."""
+    """Return what disturbed the visit. A power limit alone did not: heavy kernels reach it."""
     if conditions.thermal_throttled_share:
         return "the GPU's clocks were held down by heat or a fault"
     clock, queued = conditions.sm_clock_share, conditions.queued_share

@@ -47,7 +47,7 @@ CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
 
 def detect(python: str, packages: Iterable[str]) -> Machine:
-    """Raise `InterpreterError` if the interpreter `python` does not run."""
+    """Describe this machine; raise `InterpreterError` if the interpreter `python` does not run."""
     gpus, problem = detect_gpus()
     return Machine(
         cpu=detect_cpu(),

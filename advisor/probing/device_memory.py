@@ -47,7 +47,7 @@ class DeviceMemoryMonitor:
     def used_bytes_after_release(
         self, used: int | None, most_seconds: float = RELEASE_SECONDS
     ) -> int | None:
-        """Wait until they are fewer than `used` and no longer change, or for `most_seconds`."""
+        """Return the used bytes once they are below `used` and steady, or after `most_seconds`."""
         deadline = time.monotonic() + most_seconds
         earlier, now = None, self.used_bytes()
         while (

@@ -139,7 +139,7 @@ def find_versions(root: pathlib.Path, name: str) -> list[pathlib.Path]:
 def find_created(
     root: pathlib.Path, workflows: Iterable[Workflow], catalogue_directory: pathlib.Path
 ) -> dict[str, CreatedEnvironment]:
-    """Start no process: a fault is an outdated lock file or a missing interpreter."""
+    """Return the created environments; a fault is an old lock file or a missing interpreter."""
     found = {}
     for name, environment in own_environments(workflows).items():
         complete = {

@@ -60,13 +60,13 @@ class Device:
         return bool(current) if current is not None else None
 
     def count_active_nvlinks(self) -> int | None:
-        """None for a GPU without NVLink."""
+        """Return the number of active links; None for a GPU without NVLink."""
         states = [self.call("nvmlDeviceGetNvLinkState", link) for link in range(MAX_NVLINKS)]
         known = [state for state in states if state is not None]
         return sum(map(bool, known)) if known else None
 
     def processes(self, function: str) -> tuple[GpuProcess, ...]:
-        """In a container the process ids are those of the host, and names cannot be looked up."""
+        """Return the GPU's processes; in a container they have the host's ids and no names."""
         return tuple(
             GpuProcess(
                 pid=process.pid, memory_bytes=process.usedGpuMemory, name=_process_name(process.pid)

@@ -61,7 +61,7 @@ class RunConfig:
 
     @property
     def threads(self) -> int:
-        """Threads that a worker may compute with: one a core, not those of a load generator."""
+        """Threads that a worker may compute with: one for each core that no load generator uses."""
         cpu, serving = self.header.machine.cpu, self.catalogue.serving
         if not self.question.serves:
             return cpu.physical_cores

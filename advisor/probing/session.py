@@ -49,7 +49,7 @@ class WorkerSession(WorkerPool):
         memory_monitor: DeviceMemoryMonitor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` may stop while the run is paused."""
+        """Make a session without workers; `clock` may stop while the run is paused."""
         super().__init__(config, MemoryHeadroom(memory_monitor), clock)
         self._conditions_monitor = conditions_monitor or ConditionsMonitor()
         self._memory_monitor = memory_monitor

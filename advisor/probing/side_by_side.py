@@ -87,9 +87,10 @@ class SideBySideBuilds:
     """The builds of a run; they go on between its races."""
 
     def __init__(self, pool: WorkerPool, builds_at_once: int, repeated: Iterable[Arm] = ()) -> None:
-        """`repeated` are the arms that may be measured again in fresh processes, the likely first.
+        """Share the processors among the builds.
 
-        While processors are free, these processes import.
+        `repeated` are the arms that may be measured again in fresh processes, the likely first;
+        these processes import while processors are free.
         """
         config = pool.config
         usable, visible = config.header.machine.cpu.usable_processors, os.sched_getaffinity(0)

@@ -53,7 +53,7 @@ class Supervisor:
     def __init__(
         self, deadlines: Mapping[Phase, float], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` may stop while the run is paused."""
+        """Make a supervisor without workers; `clock` may stop while the run is paused."""
         self._deadlines = deadlines
         self._clock = clock
         self._selector = selectors.DefaultSelector()

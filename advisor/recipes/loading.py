@@ -47,7 +47,7 @@ COPY = "a copy: put your own module and its inputs here"
 def loading_lines(
     question: Question, batch_size: int, inputs: Sequence[InputSpec] | None = None
 ) -> list[str]:
-    """Raise `NoRecipeError` for models without short lines; the worker has reported `inputs`."""
+    """Return the lines that open the model with reported `inputs`, or raise `NoRecipeError`."""
     match question.model:
         case SyntheticModel() as model:
             device = ', device="cuda"' if question.device == "cuda" else ""
@@ -134,7 +134,7 @@ def _exported_lines(
 def _factory_lines(
     model: FactoryModel, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
 ) -> list[str]:
-    """All tensors become positional ones: exporters take no others."""
+    """Return the lines that load the model; tensors are positional: exporters take no others."""
     place, _, function = model.name.rpartition(":")
     if not function.isidentifier():
         raise NoRecipeError("the name of the factory is not a name of Python", "measure again")

@@ -50,7 +50,7 @@ MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import 
 def compose_snippet(
     question: Question, batch_size: int, integration: str, inputs: Sequence[InputSpec] | None = None
 ) -> str:
-    """Raise `NoRecipeError` where there are no lines; the worker has reported `inputs`."""
+    """Return the snippet, with reported `inputs`; raise `NoRecipeError` if there are no lines."""
     if not integration:
         raise NoRecipeError("the run does not have the lines of this workflow", "measure again")
     integration = name_files(integration, question, batch_size)

@@ -172,7 +172,7 @@ def _add_times(results: Results, state: RunState) -> Results:
 
 
 def _load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
-    """Raise `PlatformError` for a run of other work, or two runs of one device."""
+    """Read the runs; raise `PlatformError` for a run of other work, or two runs of one device."""
     devices = {header.device_name}
     for run in runs:
         other = run.header()
@@ -197,7 +197,7 @@ def open_answer(
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
 ) -> Answer:
-    """Decide with the present rubric; raise `ExportFileError` for a file that is no answer."""
+    """Decide on a run or file with the present rubric; raise `ExportFileError` for other files."""
     if not is_file(name):
         run = context.store.find(name)
         return answer_of_run(run, priorities=priorities, constraints=constraints, rubric=rubric)

@@ -310,7 +310,7 @@ def _round(requests: float) -> str:
 
 
 def _change(answer: Answer, ranked: RankedArm) -> str:
-    """Count the start of a server as one command, whatever its lines."""
+    """Describe what to change; the start of a server is one command, whatever its lines."""
     adoption, wrapper = ranked.scored.adoption, wrapper_lines(answer, ranked.measured)
     code = f"{text.write_count(adoption.lines_changed + wrapper, 'line')} of code"
     if wrapper:

@@ -149,7 +149,7 @@ def describe_quantised(decided: AdvisedAnswer) -> list[str]:
 
 
 def describe_precision(decided: AdvisedAnswer) -> list[str]:
-    """Leave out a faster arm: where it is named, its precision is, too."""
+    """Name the arms of lower precision, except a faster one, whose line has its precision."""
     faster = find_faster_arm(decided)
     lower = [
         decided.answer.titles[arm]

@@ -176,7 +176,7 @@ UNTIMED_HEADS = {"arm", "batch", "same texts", "divergence, nats", "cache MiB"}
 
 
 def text_rows(answer: Answer) -> list[list[str]]:
-    """Speeds of a machine that was not fit to measure on are left out."""
+    """Return the rows of the table, without speeds if the machine was not fit to measure on."""
     unfit = answer.results.is_unfit
     columns = [
         (head, (lambda _: MISSING) if unfit and head not in UNTIMED_HEADS else write)

@@ -115,7 +115,7 @@ def _figures(decided: AdvisedAnswer, scored: ScoredArm, shown: str) -> str:
 
 
 def _how_good(decided: AdvisedAnswer, scored: ScoredArm, shown: str) -> str:
-    """Other arms of the advised workflow have no certainty of their own."""
+    """Return points and certainty; other arms of the advised workflow have no certainty."""
     share = decided.decision.contenders.get(scored.arm)
     points = describe_points(decided.arms[shown], scored)
     return points if share is None else f"{points}, {describe_certainty(share)}"

@@ -39,7 +39,7 @@ SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def render(answer: Answer, script: str | None = None) -> str:
-    """`script` is the snippet of the recommended arm."""
+    """Return the HTML page; `script` is the snippet of the recommended arm."""
     ranking, unranked = answer.ranking, answer.unmeasured
     shapes = [cell.shape for cell in ranking[0].cells] if ranking else []
     columns = ranking_columns(answer, has_intervals=True)

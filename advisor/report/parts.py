@@ -99,7 +99,7 @@ def _criteria_table(answer: Answer) -> list[ReportTable]:
 
 
 def _shape_table(answer: Answer) -> list[ReportTable]:
-    """With one length, there is none where the advised arm scores most at each shape alone."""
+    """Return the best arm of each shape; none if, with one length, it is always the advised."""
     advice, weights = answer.recommendation, answer.question.shape_weights
     shapes = advice.advice_by_shape if advice is not None else ()
     lengths = any(each.shape.tokens for each in shapes)

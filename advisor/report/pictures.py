@@ -161,7 +161,7 @@ def weight_map(
     shares: Mapping[str, float],
     marks: Mapping[str, svg.Mark],
 ) -> svg.Picture | None:
-    """`shares` are those of the regions in which each arm leads; None without them."""
+    """Draw the regions of the weights in which each arm leads; None without `shares` of them."""
     if not shares:
         return None
     viable = [ranked.scored for ranked in ranking if ranked.arm in shares]

@@ -145,7 +145,7 @@ def shadows_import(name: str, text: str, recipe: ArmRecipe) -> bool:
 def render_snippet(
     answer: Answer, ranked: RankedArm, recipe: ArmRecipe, shape: Shape | None = None
 ) -> str:
-    """Raise `NoRecipeError` where a model has none; `shape` defaults to `code_shape`."""
+    """Return the script for `shape`, by default `code_shape`, or raise `NoRecipeError`."""
     question, shape = answer.question, shape or answer.code_shape(ranked)
     body = compose_snippet(question, shape.batch_size, recipe.integration, recipe.inputs)
     how = ONCE if any(each.write for each in recipe.starts.values()) else ""
@@ -157,7 +157,7 @@ def render_snippet(
 def _script(
     answer: Answer, ranked: RankedArm, recipe: ArmRecipe, shape: Shape, body: str, start: str
 ) -> str:
-    """`start` says what the script does beside its calls."""
+    """Return the script with its head; `start` says what it does beside its calls."""
     install = f"\n{install_command(answer.question.device)}\n"
     return f"{script_header(recipe)}\n{_docstring(answer, ranked, shape, start, install)}\n\n{body}"
 

@@ -45,7 +45,7 @@ def speedup_rows(
     *,
     unfit: bool,
 ) -> Picture:
-    """Of an unfit machine, only the intervals are drawn."""
+    """Draw the speed-ups at one shape; of an unfit machine only the intervals."""
     speedups = [
         (each.arm, cell.speedup) for each in ranking for cell in each.cells if cell.shape == shape
     ]

@@ -303,7 +303,7 @@ class AdvisorApp(App[int]):
         self.exit(code)
 
     async def run_action(self, *arguments: Any, **options: Any) -> bool:  # noqa: ANN401 - Textual's
-        """Ignore keys that arrive while the program ends: no screen can be opened any more."""
+        """Run the action, but not while the program ends, when no screen can be opened any more."""
         try:
             return not self._exit and await super().run_action(*arguments, **options)
         except UserError as error:

@@ -27,7 +27,7 @@ def truncate(text: str, width: int) -> str:
 
 
 def truncate_middle(text: str, width: int) -> str:
-    """Names of arms share neither their start nor their end, so both ends stay."""
+    """Cut out the middle: names of arms are told apart by both their start and their end."""
     if len(text) <= width:
         return text
     right = (width - 1) // 2

@@ -58,7 +58,7 @@ class PlanStep(Step):
         self._make_plan()
 
     def _make_plan(self) -> None:
-        """Draft the run with what is left out, which can be chosen again."""
+        """Draft the run including the arms that are left out, so that they can be chosen again."""
         self.app.background.start(
             "plan", lambda: actions.draft_or_answer(self.app, leave_out=""), self.show
         )

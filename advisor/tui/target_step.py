@@ -220,7 +220,7 @@ class TargetStep(Step):
         )
 
     def _default_device(self, machine: Machine) -> str:
-        """Empty for a GPU that cannot be chosen; the plan then shows the error."""
+        """Return the device to begin with; empty for a GPU that is refused: the plan says why."""
         visible = self.app.context.environment.get(VISIBLE_DEVICES)
         try:
             gpu = choose_gpu("", machine, self.app.catalogue, visible)

@@ -175,7 +175,7 @@ class KeyFooter(Footer):
         yield from hints
 
     def bindings_changed(self, screen: Screen[object]) -> None:
-        """Recompose the hints if they differ, because that lays out the whole screen."""
+        """Recompose the hints only if they differ, because that lays out the whole screen."""
         if not self._bindings_ready or self._composed_bindings != self._bindings_to_show():
             super().bindings_changed(screen)
 

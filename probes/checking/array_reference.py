@@ -153,7 +153,7 @@ def _expect(
 
 
 def _set_scale(of_sets: Sequence[ExpectedOutput]) -> list[ExpectedOutput]:
-    """Few elements, such as one probability, may be near zero in one input set by chance."""
+    """Add the size over all input sets: one set of few elements may be near zero by chance."""
     scale = root_mean_square(np.concatenate([unmasked(output.values) for output in of_sets]))
     return [dataclasses.replace(output, least_scale=scale) for output in of_sets]
 
@@ -171,7 +171,7 @@ def _measure_eager(expected: ExpectedOutput, aligned: Any) -> ExpectedOutput:
 
 
 def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[ExpectedOutput]:
-    """Extend the envelopes to `rounded`, but for outputs of other shapes or with NaN."""
+    """Extend the envelopes to `rounded`, except for outputs of other shapes or with NaN."""
     widened = []
     for expected, array in zip(outputs, rounded, strict=True):
         is_same_shape = tuple(array.shape) == expected.shape

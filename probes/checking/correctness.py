@@ -202,7 +202,7 @@ def _eager_error(check: OutputCheck) -> float:
 
 
 def _ratio_to_eager(of_sets: Sequence[OutputCheck]) -> float | None:
-    """Take the largest errors over all input sets: eager may be exact in one by chance."""
+    """Divide the largest errors over all input sets: eager may be exact in one by chance."""
     floats = [check for check in of_sets if check.expected.is_float and check.expected.scale]
     eager = max(map(_eager_error, floats), default=0.0)
     if not eager:

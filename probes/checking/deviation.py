@@ -68,7 +68,7 @@ def error_and_scale(array: Any, target: Any) -> tuple[float, float]:
 
 
 def root_mean_square(array: Any) -> float:
-    """Of float64 values; 0 for an empty array."""
+    """Return the root mean square of float64 values; 0 for an empty array."""
     return math.sqrt(float((array * array).mean())) if array.size else 0.0
 
 

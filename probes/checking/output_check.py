@@ -52,7 +52,10 @@ class OutputCheck:
 def check_output(
     reference: Reference, place: tuple[int, int], array: Any, rules: Rules
 ) -> OutputCheck:
-    """`place` is the number of the input set and of the output; `array` has its shape."""
+    """Compare one output with the reference.
+
+    `place` is the number of the input set and of the output; `array` has the expected shape.
+    """
     number, index = place
     expected = reference.outputs[number][index]
     values = expected.align(array)
@@ -122,7 +125,7 @@ def _share(value: float, limit: float) -> float:
 def repeat(
     call: Callable[[], Sequence[Any]], compare: Compare, limits: Mapping[str, Any]
 ) -> tuple[int, str | None]:
-    """Call until the limits of `rubric/accuracy.toml` or a difference.
+    """Call until an output differs, or the limits of `rubric/accuracy.toml` are reached.
 
     `call` returns numpy arrays by output. Return the number of calls and the difference, if any.
     One call before them does not count: a program that returns the output of the call before is

@@ -66,7 +66,7 @@ def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
 
 
 def allowed_error(scale: float, eager_error: float, rules: Rules) -> float:
-    """`scale` is the RMS of the reference, `eager_error` what rounding accounts for."""
+    """Return the largest RMS error for a reference of RMS `scale` and eager PyTorch's error."""
     return rules.eager_times * eager_error + rules.share_of_rms * scale
 
 

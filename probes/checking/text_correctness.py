@@ -101,7 +101,7 @@ def measure_pair(
 def measure_agreement(
     reference: TokenReference, divergence: Divergence, scores: Sequence[TokenLogprobs], rules: Rules
 ) -> Agreement:
-    """`scores` has an entry for each input set, or none."""
+    """Summarise how texts and probabilities agree; `scores` has one entry for each set, or none."""
     near_tie = allowed_gap(reference, rules)
     pairs = [measure_pair(reference, *each, near_tie) for each in enumerate(scores)]
     metrics = merge([arm for arm, _ in pairs]) if pairs else None

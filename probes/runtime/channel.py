@@ -89,7 +89,7 @@ class Channel:
 
 
 def encode(message: Any) -> str:
-    """Characters are not escaped: the advisor could not read an escaped lone surrogate."""
+    """Return JSON without escapes: the advisor could not read an escaped lone surrogate."""
     return json.dumps(replace_non_finite(dataclasses.asdict(message)), ensure_ascii=False)
 
 

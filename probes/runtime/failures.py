@@ -156,7 +156,10 @@ class FailureError(Exception):
 def classify(
     problem: BaseException, phase: Phase, request: protocol.Request | None = None
 ) -> Failure:
-    """In the reference worker only eager PyTorch runs; `request` is None before it is read."""
+    """Return the failure that an exception in this phase means.
+
+    In the reference worker only eager PyTorch runs. `request` is None before it is read.
+    """
     if isinstance(problem, FailureError):
         return problem.failure
     if isinstance(problem, ModelError):
@@ -281,7 +284,7 @@ def _with_cause(reason: str, problem: BaseException) -> str:
 
 
 def _first_cause(problem: BaseException) -> BaseException:
-    """`raise problem from problem` makes a circle of causes."""
+    """Follow the causes to the first; `raise problem from problem` makes a circle of them."""
     cause, seen = problem, {id(problem)}
     while cause.__cause__ is not None and id(cause.__cause__) not in seen:
         cause = cause.__cause__

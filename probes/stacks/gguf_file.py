@@ -45,7 +45,7 @@ def model_file(request: Request) -> pathlib.Path:
 
 
 def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
-    """Raise `UnsupportedError` for an architecture, or a variant, that is not written here."""
+    """Write the model once; raise `UnsupportedError` for an unknown architecture or variant."""
     require_architecture(subject, ARCHITECTURES, "this release's GGUF writer")
     file = model_file(request)
     if file.exists():

@@ -36,7 +36,7 @@ STORED_TYPES = {
 
 
 def quantised_folder(subject: EngineSubject, request: Request) -> pathlib.Path:
-    """Raise `UnsupportedError` if the scheme does not fit the model or the GPU."""
+    """Write the checkpoint once; raise `UnsupportedError` if model or GPU do not fit the scheme."""
     scheme = request.options["scheme"]
     if scheme == "FP8_DYNAMIC" and request.device == "cuda":
         import torch  # noqa: PLC0415

@@ -72,7 +72,7 @@ def session_options(request: Request) -> ort.SessionOptions:
 def open_session(
     file: pathlib.Path, providers: Providers, request: Request
 ) -> ort.InferenceSession:
-    """Raise `UnsupportedError` if the session lacks the first of `providers`."""
+    """Open the file; raise `UnsupportedError` if the session lacks the first of `providers`."""
     provider = providers[0][0]
     available = ort.get_available_providers()
     if provider not in available:
@@ -139,7 +139,7 @@ def session_program(
     provider: str = CPU,
     quantised: pathlib.Path | None = None,
 ) -> SessionProgram:
-    """Each program has a binding of its own, because one is for the shapes of a batch size."""
+    """Make a program with its own binding, as a binding is for the shapes of one batch size."""
     binding, device = session.io_binding(), device_of(provider)
     if request.options["feeding"] == IO_BINDING:
         for value in session.get_outputs():

@@ -84,7 +84,10 @@ def count_weight_bytes(model: Any) -> int:
 
 
 def weights_engagement(compiled: Any, weight_bytes: int) -> Engagement:
-    """`weight_bytes` is the result of `count_weight_bytes` for the model that was compiled."""
+    """Return the share of quantised weights.
+
+    `weight_bytes` is the result of `count_weight_bytes` for the model that was compiled.
+    """
     elements: collections.Counter[str] = collections.Counter()
     products: collections.Counter[str] = collections.Counter()
     for node in compiled.get_runtime_model().get_ops():

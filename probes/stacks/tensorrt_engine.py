@@ -112,7 +112,7 @@ def build_plan(
 
 
 def load_engine(trt: Any, plan: Any, log: EngineLog) -> Any:
-    """Raise `UnsupportedError` if TensorRT refuses the plan, such as one for another GPU."""
+    """Load the plan; raise `UnsupportedError` if TensorRT refuses it, as for another GPU."""
     runtime = trt.Runtime(make_logger(trt, log))
     engine = runtime.deserialize_cuda_engine(plan)
     if engine is not None:
@@ -184,7 +184,7 @@ def open_context(
 
 
 def torch_type_of(engine: Any, name: str) -> torch.dtype:
-    """Raise `UnsupportedError` for a type that PyTorch does not have."""
+    """Return the type of a tensor; raise `UnsupportedError` for one that PyTorch does not have."""
     kind = engine.get_tensor_dtype(name).name
     if kind not in TORCH_TYPES:
         raise UnsupportedError(f"{name} has the type {kind}, which PyTorch does not have")

@@ -30,7 +30,7 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """State the request: TensorRT for RTX 1.4 ignores it, as its equal float16 errors show."""
+    """Return what is requested: equal float16 errors show that TensorRT for RTX 1.4 ignores it."""
     accumulation = (
         "float32 requested" if request.options.get("fp32_accumulation") else "TensorRT's choice"
     )
@@ -38,7 +38,7 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def printed_options(request: Request) -> dict[str, Any]:
-    """Name no precisions: the RTX build refuses them, and `torch.compile` then runs eager code."""
+    """Return options without precisions, which the RTX build refuses: eager code would run."""
     accumulation = {"use_fp32_acc": True} if request.options.get("fp32_accumulation") else {}
     return {"min_block_size": 1, "disable_tf32": True, **accumulation}
 

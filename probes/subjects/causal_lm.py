@@ -69,7 +69,7 @@ class CausalLm(checkpoint.EngineSubject):
         return str(precise.model.dtype).removeprefix("torch."), map(run, device_inputs)
 
     def _precise_generation(self, prompts: torch.Tensor) -> TextGeneration:
-        """Use float32 if float64 is too large or has no kernels, as for mixtures of experts."""
+        """Open the reference in float64; in float32 if that is too large or has no kernels."""
         is_quick = QUICK_REFERENCE in self.request.options
         if self.parameters <= MAX_FLOAT64_PARAMETERS and not is_quick:
             precise = TextGeneration(copy.deepcopy(self.model).to(torch.float64), self.request)

@@ -264,7 +264,7 @@ def refuse_other_types(file: str, session: ort.InferenceSession) -> None:
 
 
 def open_session(file: str, options: ort.SessionOptions) -> ort.InferenceSession:
-    """Raise `ModelError` for a file that cannot be loaded."""
+    """Load the file on the CPU; raise `ModelError` if it cannot be loaded."""
     try:
         return ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except LOADING_ERRORS as problem:

@@ -172,6 +172,6 @@ def attention_flops(
     *_others: object,
     **_options: object,
 ) -> int:
-    """Shapes are `(batch, heads, length, width)`; keys and values may have fewer heads."""
+    """Count by shapes `(batch, heads, length, width)`; keys and values may have fewer heads."""
     batch, heads, queries, width = query
     return int(2 * batch * heads * queries * key[2] * (width + value[3]))

@@ -61,7 +61,7 @@ def run_in_parts(run: Run, inputs: list[Any], batched: Sequence[bool], size: int
 def has_uncoupled_rows(
     run: Run, inputs: list[Any], batched: Sequence[bool], epsilon: float
 ) -> bool:
-    """Compare two halves with the whole batch; `epsilon` is the rounding of `run`'s precision."""
+    """Compare halves with the whole batch; `epsilon` is the rounding of `run`'s precision."""
     rows = _count_rows(inputs, batched)
     if rows < 2:
         return False

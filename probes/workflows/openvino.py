@@ -45,7 +45,7 @@ _dynamic_models: dict[str, Any] = {}
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """`subject` is a `CausalLm` for text, else a `TorchSubject` or an `OnnxSubject`."""
+    """Compile `subject`: a `CausalLm` for text, else a `TorchSubject` or an `OnnxSubject`."""
     if request.task == GENERATE:
         from probes.stacks import openvino_generation
 

@@ -102,7 +102,10 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProg
 
 @functools.cache
 def extract(subject: TorchSubject) -> tuple[Any, Any]:
-    """Once for all batch sizes. torchax keeps the tensors, which must not occupy the GPU."""
+    """Convert the model once for all batch sizes.
+
+    torchax keeps the tensors, which must not occupy the GPU.
+    """
     weights, function = torchax.extract_jax(subject.module)
     return weights, function
 

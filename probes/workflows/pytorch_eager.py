@@ -25,7 +25,7 @@ def open_subject(request: Request) -> Any:
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """`subject` is a `CausalLm` for text, else a `TorchSubject`."""
+    """Return the program of `subject`: a `CausalLm` for text, else a `TorchSubject`."""
     if request.task == GENERATE:
         from probes.subjects.transformers_generate import TextGeneration
 

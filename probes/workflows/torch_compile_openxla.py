@@ -27,7 +27,7 @@ OUTSIDE_GRAPH = "xla::"
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Choose the CPU: PyTorch/XLA has no plug-in for CUDA since 2.9."""
+    """Apply settings, and choose the CPU: PyTorch/XLA has no plug-in for CUDA since 2.9."""
     os.environ["PJRT_DEVICE"] = "CPU"
     return {**pytorch.apply_settings(request), "pjrt_device": "CPU"}
 
