@@ -97,7 +97,7 @@ class TimedVisit(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of the calls of one visit, in their order."""
 
     #: 0 for the process of the race, then the number of the repetition.
-    process: int
+    repeat: int
     round: int
     seconds: tuple[float, ...]
 

@@ -159,7 +159,7 @@ def _add_times(results: Results, state: RunState) -> Results:
     def add_to(cell: Cell, arm: str) -> Cell:
         visits = counted_visits(state, arm, cell.shape)
         times = (
-            TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
+            TimedVisit(repeat=repeat, round=visit.round, seconds=visit.seconds)
             for repeat, visit in visits
         )
         return msgspec.structs.replace(cell, times=tuple(times))
