@@ -174,7 +174,7 @@ def with_measurement(answer: Answer, *arms: str, **changes: Any) -> Answer:
 
 
 def with_cells(answer: Answer, arm: str, **changes: Any) -> Answer:
-    cells = answer.measurements[arm].cells
+    cells = answer.results.by_arm[arm].cells
     changed = tuple(replace(each, **changes) for each in cells)
     return with_measurement(answer, arm, cells=changed)
 

@@ -378,7 +378,7 @@ def test_an_added_workflow_is_measured_and_shown(
 ) -> None:
     context = extend_catalogue()
     run = sessions.execute_run(context, sessions.short_options("throw-away"))
-    assert set(answer_of_run(run).measurements) == {"pytorch-eager", "throw-away"}
+    assert set(answer_of_run(run).results.by_arm) == {"pytorch-eager", "throw-away"}
     loaded, shown = run_and_list_packages(
         ["show", "--json"], tmp_path, home=run.directory.parents[1]
     )

@@ -175,7 +175,7 @@ def upgrade(
     arms = tuple(
         str(each.name)
         for each in stored.state().plan.arms
-        if each.id in before.measurements and not (each.python or each.duplicate_of)
+        if each.id in before.results.by_arm and not (each.python or each.duplicate_of)
     )
     draft = drafts.propose_again(stored.header(), arms, context, python=python)
     again = drafts.create(draft, context)

@@ -185,7 +185,7 @@ def _is_same_run(before: Answer, after: Answer) -> bool:
 
 
 def _cells_of(answer: Answer) -> dict[str, tuple[Cell, ...]]:
-    return {arm: each.cells for arm, each in answer.measurements.items() if each.cells}
+    return {arm: each.cells for arm, each in answer.results.by_arm.items() if each.cells}
 
 
 def _conclude(comparison: Comparison) -> Conclusion:
@@ -206,7 +206,7 @@ def _goodputs_of(answer: Answer) -> dict[str, Interval]:
 
 
 def _costs(before: Answer, after: Answer) -> Iterator[Costs]:
-    later = after.measurements
+    later = after.results.by_arm
     for first in before.results.measurements:
         if (second := later.get(first.arm)) is not None:
             yield Costs(

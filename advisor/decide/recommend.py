@@ -51,7 +51,7 @@ def recommend(
     rivals = [
         each
         for each in scored
-        if not each.failures or (is_unfit and crossed_bounds(each, answer.measurements[each.arm]))
+        if not each.failures or (is_unfit and crossed_bounds(each, answer.results.by_arm[each.arm]))
     ]
     if not rivals:
         raise nothing_viable(answer, outstanding or ())
@@ -65,10 +65,10 @@ def recommend(
         needed=decision.needed_repetitions,
     )
     bounds = question.constraints
-    is_met = not any(each.crossed_by(answer.measurements[winner.arm]) for each in bounds)
+    is_met = not any(each.crossed_by(answer.results.by_arm[winner.arm]) for each in bounds)
     if is_unfit and not (is_met and decision.word != "OPEN"):
         fastest = max(rivals, key=lambda each: (each.speedup, -each.rank))
-        leaders = (RankedArm(each, answer.measurements[each.arm]) for each in (winner, fastest))
+        leaders = (RankedArm(each, answer.results.by_arm[each.arm]) for each in (winner, fastest))
         again = answer.question.ask_again(budget=next_budget.name) if next_budget else ""
         raise machine_unfit(results, again, *leaders)
     return _advise(answer, catalogue, winner, decision, by_shape, next_budget)
@@ -83,7 +83,7 @@ def _advise(
     next_budget: Budget | None,
 ) -> Recommendation:
     """Return the advice to use the winner, with what else the answer says of it and its rivals."""
-    question, results, measurements = answer.question, answer.results, answer.measurements
+    question, results = answer.question, answer.results
     viable = [each for each in answer.scores if not each.failures]
     eligible = [each for each in viable if not each.unproven]
     is_baseline = winner.arm == results.baseline
@@ -93,13 +93,13 @@ def _advise(
         results, decision.word, answer.unmeasured_shapes, gain=gain, is_baseline=is_baseline
     )
     runner_up = _runner_up(winner, viable, results.baseline)
-    candidates = [measurements[each.arm] for each in viable]
+    candidates = [results.by_arm[each.arm] for each in viable]
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
         decision=decision,
         next_budget=next_budget,
-        best_exact=next((each.arm for each in viable if measurements[each.arm].is_exact), None),
+        best_exact=next((each.arm for each in viable if results.by_arm[each.arm].is_exact), None),
         best_native=next((each.arm for each in viable if each.weight_format is None), None),
         can_try_tf32=_can_try_tf32(answer, catalogue),
         trust=trust_grade,
@@ -110,7 +110,7 @@ def _advise(
         simplex=sensitivity.leading_shares(eligible, question.priorities),
         break_even=()
         if is_baseline or answer.baseline is None
-        else find_break_even(measurements[winner.arm], answer.baseline),
+        else find_break_even(results.by_arm[winner.arm], answer.baseline),
         first_to_serve=first_to_serve(candidates, question.requests),
         costs=price(candidates, question.price_of_all_devices),
         constraints=sensitivity.constraint_effects(answer.scores, question.constraints, winner.arm),
@@ -121,7 +121,7 @@ def _advise(
         next_steps=tuple(
             _next_steps(
                 answer,
-                measurements[winner.arm],
+                results.by_arm[winner.arm],
                 catalogue.workflows,
                 decision,
                 trust=trust_grade,

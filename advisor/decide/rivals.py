@@ -38,7 +38,7 @@ def find_faster_arm(decided: AdvisedAnswer) -> FasterArm | None:
     regret = decided.decision.speed_regret
     if regret.arm is None or regret.value < CLEARLY_FASTER:
         return None
-    scored, measured = decided.arms[regret.arm], decided.answer.measurements[regret.arm]
+    scored, measured = decided.arms[regret.arm], decided.answer.results.by_arm[regret.arm]
     error, low = _largest_error(measured), measured.speedup.low
     lower = find_lower_precision(decided.answer.results.measurements)
     return FasterArm(

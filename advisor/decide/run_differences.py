@@ -59,7 +59,7 @@ def _model_differences(before: Model, after: Model) -> tuple[Difference, ...]:
 
 
 def software_of(arm: str, answer: Answer) -> dict[str, str]:
-    measured = answer.measurements.get(arm)
+    measured = answer.results.by_arm.get(arm)
     return {**measured.versions, **measured.settings} if measured else {}
 
 

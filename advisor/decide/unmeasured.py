@@ -264,7 +264,7 @@ def possible_score(
 
 def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
     """Return why no arm is advised; one of `outstanding` may meet the constraints."""
-    scored, measured = answer.scores, answer.measurements
+    scored, measured = answer.scores, answer.results.by_arm
     constraints = answer.question.constraints
     if not scored:
         return NothingViableError(

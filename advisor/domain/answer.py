@@ -181,10 +181,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.unmeasured if not each.was_planned)
 
     @property
-    def measurements(self) -> dict[str, Measurement]:
-        return self.results.by_arm
-
-    @property
     def served(self) -> dict[str, ServedArm]:
         serving = self.results.serving
         return {each.arm: each for each in (serving.arms if serving else ())}
@@ -192,10 +188,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ranking(self) -> tuple[RankedArm, ...]:
         """The arms with a score, best first; without those whose figures a file lacks."""
-        measurements = self.measurements
-        return tuple(
-            RankedArm(one, measurements[one.arm]) for one in self.scores if one.arm in measurements
-        )
+        by_arm = self.results.by_arm
+        return tuple(RankedArm(one, by_arm[one.arm]) for one in self.scores if one.arm in by_arm)
 
     @property
     def advised(self) -> RankedArm | None:
@@ -206,7 +200,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def baseline(self) -> Measurement | None:
         """The measurement that speed-ups are relative to; None if it has none."""
-        return self.measurements.get(self.results.baseline)
+        return self.results.by_arm.get(self.results.baseline)
 
     def code_shape(self, ranked: RankedArm) -> Shape:
         """Return what code is printed for: the longest lengths, at the size that gains most."""

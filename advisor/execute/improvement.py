@@ -119,7 +119,7 @@ def name_untried(answer: Answer, state: RunState) -> str:
     found = [
         variant.title
         for arm, variant in find_variants(answer, state)
-        if variant.name not in {tried.name for tried in answer.measurements[arm].variants}
+        if variant.name not in {tried.name for tried in answer.results.by_arm[arm].variants}
     ]
     return join_names(found) if found else ""
 

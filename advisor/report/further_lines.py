@@ -76,7 +76,7 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     compared = f"as {answer.baseline_title} in float32"
     outputs = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
     if variant.graph_breaks is not None:
-        before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
+        before = len(answer.results.by_arm[arm].facts.get("graph_breaks", {}))
         breaks = text.write_count(len(variant.graph_breaks), "graph break")
         compared, outputs = "as without", f"{breaks} instead of {before}, outputs as before"
     gain = text.write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)

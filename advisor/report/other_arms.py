@@ -57,7 +57,7 @@ def describe_faster(decided: AdvisedAnswer) -> str:
     faster, sentences = rivals.find_faster_arm(decided), []
     if faster is not None:
         scored = faster.scored
-        wrapper = wrapper_lines(answer, answer.measurements[scored.arm])
+        wrapper = wrapper_lines(answer, answer.results.by_arm[scored.arm])
         lines = scored.adoption.lines_changed + wrapper
         # The baseline needs no change, so the lines are a part of the price.
         change = f" for {write_count(lines, 'line')} of code" if decided.is_baseline else ""
@@ -83,7 +83,7 @@ def wrapper_lines(answer: Answer, measured: Measurement) -> int:
 
 
 def describe_gain(answer: Answer, scored: ScoredArm) -> str:
-    speedup = answer.measurements[scored.arm].speedup
+    speedup = answer.results.by_arm[scored.arm].speedup
     return write_speedup(speedup, unfit=answer.results.is_unfit, in_words=True)
 
 

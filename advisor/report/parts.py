@@ -121,7 +121,7 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
 
 
 def _speed_at(answer: Answer, arm: str, shape: Shape) -> str:
-    (cell,) = (each for each in answer.measurements[arm].cells if each.shape == shape)
+    (cell,) = (each for each in answer.results.by_arm[arm].cells if each.shape == shape)
     return write_speedup(cell.speedup, unfit=answer.results.is_unfit)
 
 

@@ -128,7 +128,7 @@ def test_a_file_of_the_user_is_probed(
         environment=dict(os.environ), store=Store(home), catalogue_directory=catalogue
     )
     asked = sessions.short_options("onnxruntime-cpu/host", model=str(network), task="forward")
-    found = answer_of_run(sessions.execute_run(context, asked)).measurements
+    found = answer_of_run(sessions.execute_run(context, asked)).results.by_arm
     assert "onnxruntime-cpu/host" in found
     checks = [checked for each in found.values() for checked in each.correctness]
     assert {checked.accuracy_class for checked in checks} == {"exact"}

@@ -98,7 +98,7 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
 
 def test_times_and_speeds_so_far_are_of_the_same_rounds_and_none_are_of_a_busy_machine() -> None:
     made = built_answers.answer()
-    eager, compiled = (made.measurements[arm].cells[0] for arm in (builders.BASELINE, "compiled"))
+    eager, compiled = (made.results.by_arm[arm].cells[0] for arm in (builders.BASELINE, "compiled"))
     row = ProcessRow(arm="compiled", status="waiting", phase="measure")
     shown, busy = (process_cells(row, compiled, 0.0, fit=fit) for fit in (True, False))
     of_baseline = float(str(shown["ms"])) * compiled.speedup.value

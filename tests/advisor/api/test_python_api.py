@@ -99,7 +99,7 @@ def test_the_documented_lines_work_without_advice(here: pathlib.Path) -> None:
 def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     run = advisor.load(FILE)
     scored, results = run.answer.scores[0], run.answer.results
-    measured = run.answer.measurements[scored.arm]
+    measured = run.answer.results.by_arm[scored.arm]
     hostile = [replace(each, arm="<script>alert(1)</script>") for each in (scored, measured)]
     answer = replace(
         run.answer,

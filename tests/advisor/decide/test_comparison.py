@@ -52,7 +52,7 @@ def with_noise(answer: Answer, noise_floor: float) -> Answer:
 
 def with_failure(answer: Answer, status: Status) -> Answer:
     """Return the run with `compiled` not measured, for this reason."""
-    alone = with_results(answer, measurements=(answer.measurements[builders.BASELINE],))
+    alone = with_results(answer, measurements=(answer.results.by_arm[builders.BASELINE],))
     return replace(
         alone,
         scores=tuple(each for each in answer.scores if each.arm != "compiled"),
@@ -118,7 +118,7 @@ def test_rounds_do_not_show_how_processes_differ(
 ) -> None:
     made = with_cells(with_speedup(2.0), "compiled", processes=processes)
     races = tuple(replace(each, rounds=40) for each in made.results.races)
-    (found,) = made.measurements["compiled"].cells
+    (found,) = made.results.by_arm["compiled"].cells
     error = builders.known(
         variance_of_speedup("compiled", found, races, NOISE.weight + differences)
     )
@@ -138,7 +138,7 @@ def test_more_arms_widen_every_interval() -> None:
 
     def with_copies(made: Answer) -> Answer:
         copies = [
-            replace(made.measurements["compiled"], arm=f"copy{number}") for number in range(9)
+            replace(made.results.by_arm["compiled"], arm=f"copy{number}") for number in range(9)
         ]
         return with_results(made, measurements=(*made.results.measurements, *copies))
 
@@ -215,7 +215,7 @@ def test_an_arm_of_one_run_is_one_difference_and_versions_are_compared_of_shared
     found = run_answer()
     versions = [{"stack": "1", "torch": "2"}, {"stack": "3", "torch": "4"}]
     before, after = (with_measurement(found, versions=of_run, settings={}) for of_run in versions)
-    after = with_results(after, measurements=(after.measurements["compiled"],))
+    after = with_results(after, measurements=(after.results.by_arm["compiled"],))
     shared, single = "compiled", builders.BASELINE
     assert [(each.what, each.before) for each in find_differences(before, after)] == [
         (f"{shared}: stack", "1"),

@@ -133,9 +133,9 @@ PROBLEM = Problem(
 def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
     made = built_answers.answer()
     assert made.advised is not None
-    assert made.advised.measured is made.measurements["compiled"]
-    assert made.advised.speedup == made.measurements["compiled"].speedup
-    assert made.baseline is made.measurements[builders.BASELINE]
+    assert made.advised.measured is made.results.by_arm["compiled"]
+    assert made.advised.speedup == made.results.by_arm["compiled"].speedup
+    assert made.baseline is made.results.by_arm[builders.BASELINE]
     assert built_answers.without_advice(made, PROBLEM).advised is None
     assert built_answers.with_advice(made, arm="gone").advised is None
 
@@ -156,7 +156,7 @@ def test_a_summary_has_the_decision_or_the_problem() -> None:
         decision_word=advice.decision.word,
         certainty=advice.decision.certainty,
         trust=advice.trust,
-        speedup=made.measurements["compiled"].speedup,
+        speedup=made.results.by_arm["compiled"].speedup,
     )
     found = AnswerSummary.of(built_answers.without_advice(made, PROBLEM))
     assert (found.arm, found.problem) == (None, PROBLEM)

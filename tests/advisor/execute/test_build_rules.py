@@ -229,4 +229,4 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(context: Con
     answer = answer_of_run(run)
     (killed,) = run.state().processes["misbehaving/hangs"]
     assert "--requests" in (sessions.expect_failure(killed.outcome, "timed-out").fix or "")
-    assert "quick" in answer.measurements
+    assert "quick" in answer.results.by_arm

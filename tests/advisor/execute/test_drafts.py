@@ -210,7 +210,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
     context = replace(own_context, environment=variables)
     run = sessions.execute_run(context, sessions.short_options("quick"))
-    assert set(answer_of_run(run).measurements) == {"pytorch-eager", "quick"}
+    assert set(answer_of_run(run).results.by_arm) == {"pytorch-eager", "quick"}
     plan = run.state().plan
     for each in (plan, propose_again(run.header(), ("quick",), context).plan):
         assert {planned.id: planned.python for planned in each.arms} == {

@@ -190,5 +190,5 @@ def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     assert 1e-4 < (tried.variant.error or 0.0) < 1e-1
     added = [line[1:] for line in tried.diff.splitlines() if line.startswith("+")]
     assert [line for line in added if line] == tried.variant.lines.splitlines()
-    assert answer_of_run(run).measurements[EAGER].variants == (tried.variant,)
+    assert answer_of_run(run).results.by_arm[EAGER].variants == (tried.variant,)
     assert run.state().finished

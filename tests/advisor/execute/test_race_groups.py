@@ -70,7 +70,7 @@ def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -
     groups = state.groups[Shape(2)]
     assert len(groups) == 3
     assert {arm for group in groups for arm in group.arms} == {*ARMS, builders.DUPLICATE}
-    assert set(answer_of_run(resumed_run).measurements) == ARMS
+    assert set(answer_of_run(resumed_run).results.by_arm) == ARMS
     assert state.finished
     assert remaining.waiting_arms(state, resumed_run.header().question) == set()
 
@@ -96,7 +96,7 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
     asked = sessions.short_options("quick,misbehaving/raises,narrow/served")
     answer = answer_of_run(sessions.execute_run(context, asked))
-    assert set(answer.measurements) == {builders.BASELINE, "quick", "narrow/served"}
+    assert set(answer.results.by_arm) == {builders.BASELINE, "quick", "narrow/served"}
 
 
 class MemoryLimitedSession(SimulatedSession):
@@ -172,7 +172,7 @@ def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context
         assert name in because
         expect_failure(processes[name][-1].outcome, "nondeterministic")
         assert processes[fallback][-1].outcome == Outcome()
-        assert fallback in answer.measurements
+        assert fallback in answer.results.by_arm
     assert sum(len(each.added) for each in added) == len(THREADED)
 
 
@@ -188,7 +188,7 @@ def answer(module_context: Context) -> Answer:
 
 def test_every_shape_has_its_race_and_counts_by_its_share(answer: Answer) -> None:
     assert [race.shape for race in answer.results.races] == SHAPES
-    quick = answer.measurements["quick"]
+    quick = answer.results.by_arm["quick"]
     assert {cell.shape: cell.weight for cell in quick.cells} == dict(
         zip(SHAPES, (1.5, 1.5, 0.5, 0.5), strict=True)
     )

@@ -125,13 +125,13 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measur
         ("refused", "refused", 1),
     ):
         arm = f"narrow/{option}"
-        assert measured.answer.measurements[arm].new_shapes == value
+        assert measured.answer.results.by_arm[arm].new_shapes == value
         rating = ratings[arm]
         assert (rating.value, rating.evidence, rating.tier) == (value, "measured", tier)
 
 
 def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(measured: Measured) -> None:
-    slow = measured.answer.measurements["narrow/slow"]
+    slow = measured.answer.results.by_arm["narrow/slow"]
     assert slow.new_shapes == "recompiles"
     assert {result.handling for result in slow.new_shape_results} == {"eager"}
 
@@ -141,7 +141,7 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measure
     ended = sessions.of_kind(events, WorkerEnded)
     crash = next(end.outcome for end in ended if end.arm == "narrow/breaks" and end.outcome.failure)
     assert sessions.expect_failure(crash, "crashed").phase == "new-shapes"
-    assert "narrow/breaks" in measured.answer.measurements
+    assert "narrow/breaks" in measured.answer.results.by_arm
     assert {end.arm: end.outcome for end in ended}[BASELINE] == Outcome()
 
 

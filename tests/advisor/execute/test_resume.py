@@ -143,7 +143,7 @@ def test_a_resumed_run_is_finished_with_all_measurements(killed_run: KilledRun) 
     answer = answer_of_run(killed_run.run)
     assert answer.recommendation is not None
     assert answer.finished
-    assert set(answer.measurements) == {"pytorch-eager", "quick", "alike"}
+    assert set(answer.results.by_arm) == {"pytorch-eager", "quick", "alike"}
 
 
 def test_the_kills_cover_unfinished_races_and_ended_arms(killed_run: KilledRun) -> None:
@@ -186,7 +186,7 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
     sessions.exhaust(execute(run, context))
     answer = answer_of_run(run)
     assert answer.problem is None
-    assert {EAGER, "quick"} <= set(answer.measurements)
+    assert {EAGER, "quick"} <= set(answer.results.by_arm)
 
 
 #: Milliseconds of the calls of two workflows at batch sizes 1 and 2: each is best at one of them.

@@ -82,7 +82,7 @@ def test_built_arms_race_while_another_build_hangs(limited: Run) -> None:
 def test_a_build_without_end_does_not_delay_the_answer_which_names_the_arm(limited: Run) -> None:
     answer = answer_of_run(limited)
     assert limited.state().finished
-    assert set(answer.measurements) == {"pytorch-eager", "quick"}
+    assert set(answer.results.by_arm) == {"pytorch-eager", "quick"}
     (ended,) = limited.state().processes[HANGING]
     failure = builders.known(ended.failure)
     assert (failure.skip_cause, failure.reason.split()[0]) == ("out-of-time", "stopped")
@@ -110,7 +110,7 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
     assert quick.completed
     answer = answer_of_run(run)
     assert answer.recommendation is not None
-    entry = answer.measurements["quick"]
+    entry = answer.results.by_arm["quick"]
     assert {each.reference for each in entry.correctness} == {"float32"}
 
 
@@ -253,7 +253,7 @@ def test_only_arms_without_a_failure_complete_and_have_measurements(
     run: Run, answer: Answer
 ) -> None:
     harmless = {"pytorch-eager", "quick", *(f"misbehaving/{option}" for option in HARMLESS)}
-    assert set(answer.measurements) == harmless
+    assert set(answer.results.by_arm) == harmless
     assert all(each[-1].completed for arm, each in run.state().processes.items() if arm in harmless)
 
 

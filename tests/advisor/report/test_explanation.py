@@ -177,7 +177,7 @@ def test_the_memory_of_a_shape_is_explained_and_a_figure() -> None:
     cells = [
         builders.replace(cell, kept_bytes=size)
         for cell, size in zip(
-            ANSWER.measurements["compiled"].cells, (3 << 20, 11 << 20), strict=False
+            ANSWER.results.by_arm["compiled"].cells, (3 << 20, 11 << 20), strict=False
         )
     ]
     answer = with_measurement(ANSWER, "compiled", cells=tuple(cells))

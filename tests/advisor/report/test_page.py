@@ -156,7 +156,7 @@ def test_a_load_has_the_lengths_of_its_requests_alone_and_a_shell_script() -> No
 
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:
     made = built_answers.answer()
-    (cell,) = made.measurements["compiled"].cells
+    (cell,) = made.results.by_arm["compiled"].cells
     other = ShapeAdvice(shape=cell.shape, arm=builders.BASELINE, speedup=1.0, advised_speedup=4.0)
     criteria, table = parts.tables(built_answers.with_advice(made, advice_by_shape=(other,)))
     assert table.title == parts.BEST_BY_SHAPE, "a slower arm is not called the best one"

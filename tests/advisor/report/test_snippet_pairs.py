@@ -44,7 +44,7 @@ def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
     events = [VariantMeasured(arm=BASELINE, variant=each) for each in (again, failed, tried)]
     after = fold(builders.events(*events), before)
     plain, answer = answer_from_state(header, before), answer_from_state(header, after)
-    assert answer.measurements[BASELINE].variants == (failed, tried)
+    assert answer.results.by_arm[BASELINE].variants == (failed, tried)
     assert answer.scores == plain.scores
     (line,) = built_answers.headline(answer, "variant")
     assert {*built_answers.headline(answer)} - {*built_answers.headline(plain)} == {line}

@@ -141,7 +141,7 @@ def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
 def test_an_unfit_machine_gives_no_single_figure_anywhere(render: Callable[..., str]) -> None:
     unfit = built_answers.with_results(built_answers.answer(), noise_floor=4.0)
     speedup = Interval(value=3.777, low=2.111, high=6.333)
-    cell = unfit.measurements["compiled"].cells[0]
+    cell = unfit.results.by_arm["compiled"].cells[0]
     seconds = builders.replace(cell.seconds, median=0.054321)
     cell = builders.replace(cell, speedup=speedup, seconds=seconds)
     unfit = built_answers.with_measurement(unfit, "compiled", speedup=speedup, cells=(cell,))
