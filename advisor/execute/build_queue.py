@@ -116,9 +116,9 @@ class BuildQueue:
 
     progress: RunInProgress
     waiting: list[Arm]
-    #: Number of builds that run at the same time, and the arms whose builds have begun.
     builds_at_once: int
-    begun: list[Arm]
+    #: Arms whose builds have ever started, in this order.
+    started: list[Arm]
     #: Whether builds start before the first calls of the baseline show its memory.
     starts_at_once: bool = False
     #: Arms that are not built: the user skips them, or no time is left.
@@ -150,10 +150,10 @@ class BuildQueue:
 
     def _builds(self, running: int) -> Builds:
         state, is_built = self.progress.state, self.progress.session.is_built
-        begun = self._begun()
-        unbuilt = [each for each in begun if not is_built(each.id)]
+        resident = self._resident_arms()
+        unbuilt = [each for each in resident if not is_built(each.id)]
         return Builds(
-            begun=[each for each in begun if each.id not in state.raced_arms],
+            unraced=[each for each in resident if each.id not in state.raced_arms],
             running=running,
             is_alone=any(must_build_alone(each, state) for each in unbuilt),
             is_first=not self._has_started,
@@ -164,7 +164,7 @@ class BuildQueue:
         state, is_running = self.progress.state, self.progress.session.is_running(planned.id)
         expected_seconds_left = self._expected_seconds_left(planned)
         self._has_started = True
-        self.begun.append(planned)
+        self.started.append(planned)
         return NextBuild(
             planned,
             None if is_running else state.next_process_number(planned.id),
@@ -173,13 +173,13 @@ class BuildQueue:
             expected_seconds_left=expected_seconds_left,
         )
 
-    def _begun(self) -> list[Arm]:
-        """Return the arms whose builds run or have finished in this stretch."""
-        return [each for each in self.begun if self.progress.session.is_running(each.id)]
+    def _resident_arms(self) -> list[Arm]:
+        """Return the arms whose builds run or have finished, and whose workers run."""
+        return [each for each in self.started if self.progress.session.is_running(each.id)]
 
     def _expected_seconds_left(self, planned: Arm) -> float | None:
         session = self.progress.session
-        running = [each for each in self._begun() if not session.is_prepared(each.id)]
+        running = [each for each in self._resident_arms() if not session.is_prepared(each.id)]
         seconds = [each.expected_build_seconds for each in (planned, *running, *self.waiting)]
         known = [each for each in seconds if each is not None]
         if len(known) < len(seconds):

@@ -62,7 +62,7 @@ class Builds(NamedTuple):
     """The builds beside which another one may start."""
 
     #: Arms whose builds run, or have finished and wait for a race.
-    begun: Sequence[Arm] = ()
+    unraced: Sequence[Arm] = ()
     running: int = 0
     #: Whether the one that runs must be alone.
     is_alone: bool = False
@@ -75,7 +75,7 @@ class Builds(NamedTuple):
 def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> Start | Wait | Skip:
     """Return what happens with the build of this arm now."""
     state, session = progress.state, progress.session
-    if waits_for_race(planned, builds.begun, progress):
+    if waits_for_race(planned, builds.unraced, progress):
         return Wait("race")
     if not _has_memory(builds, progress, is_alone=must_build_alone(planned, state)):
         return Wait("memory")

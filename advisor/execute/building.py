@@ -234,9 +234,9 @@ def _build_side_by_side(
     cold = [each for each in arms if not session.is_warmed_up(each.id)]
     others = order_builds(cold, progress.state, progress.question)
     others.sort(key=lambda each: (each != baseline, each not in early))
-    begun = [each for each in progress.state.plan.arms if each.id in builds.running]
+    started = [each for each in progress.state.plan.arms if each.id in builds.running]
     queue = BuildQueue(
-        progress, others, builds.builds_at_once, begun, starts_at_once=starts_at_once
+        progress, others, builds.builds_at_once, started, starts_at_once=starts_at_once
     )
     pause = RacePause(progress, builds, [each.id for each in early])
     yield from _build_until_due(progress, builds, queue, pause)
