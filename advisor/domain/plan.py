@@ -56,9 +56,9 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     quantiser: str = ""
     #: Seconds that its cold build took in earlier runs; null if none is known.
     expected_build_seconds: float | None = None
-    #: What it scores above eager if it is as fast as it ever was in the kept runs on this kind of
-    #: device; null where that is not known, or where it would fail a constraint.
-    possible_gain: float | None = None
+    #: Points that it scores above eager if it is as fast as it ever was in the kept runs on this
+    #: kind of device; null where that is not known, or where it would fail a constraint.
+    possible_points: float | None = None
     #: Whether no other arm may be built meanwhile.
     builds_alone: bool = False
     #: Format of its quantised weights; null for a native arm.

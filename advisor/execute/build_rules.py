@@ -95,9 +95,10 @@ def must_build_alone(planned: Arm, state: RunState) -> bool:
 def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
     """Return whether a race of the arms `ahead` may save the build of this one.
 
-    An arm with no known gain waits for any arm that has one. Any other arm waits for an arm of its
-    workflow that promises as much, unless its own build delays no other. No arm waits for a build
-    that may hang. A quick build that the model calls for never waits: it costs less than a race.
+    An arm that is not known to gain points waits for any that is. Any other arm waits for an arm of
+    its workflow that promises as much, unless its own build delays no other. No arm waits for a
+    build that may hang. A quick build that the model calls for never waits: it costs less than a
+    race.
     """
     state = progress.state
     if not remaining.skips_losing_arms(progress.question) or planned.id in state.controls:
@@ -127,14 +128,14 @@ def rank_of(planned: Arm) -> tuple[bool, float]:
 
 
 def promise_of(planned: Arm) -> float:
-    """Return what the arm may gain for a second of its build, or of its import if that is longer.
+    """Return the points that it may gain for a second of its build, or of its import if longer.
 
-    Arms that can gain nothing follow, then those that are not known.
+    Arms that can gain none follow, then those of which that is not known.
     """
-    gain, seconds = planned.possible_gain, planned.expected_build_seconds
-    if gain is None or seconds is None:
+    points, seconds = planned.possible_points, planned.expected_build_seconds
+    if points is None or seconds is None:
         return -math.inf
-    return gain / max(seconds, IMPORT_SECONDS) if gain > 0 else gain
+    return points / max(seconds, IMPORT_SECONDS) if points > 0 else points
 
 
 def is_overdue(planned: Arm, state: RunState) -> bool:

@@ -116,9 +116,9 @@ class RacePause:
 
 def _may_outdo(one: Arm, other: Arm) -> bool:
     """Return whether a race of `one` may show that `other`, of its workflow, cannot lead."""
-    return one.workflow == other.workflow and _gain(one) >= _gain(other)
+    return one.workflow == other.workflow and _promise(one) >= _promise(other)
 
 
-def _gain(planned: Arm) -> tuple[bool, float]:
-    gain = planned.possible_gain
-    return planned.called_for is not None, -math.inf if gain is None else gain
+def _promise(planned: Arm) -> tuple[bool, float]:
+    points = planned.possible_points
+    return planned.called_for is not None, -math.inf if points is None else points

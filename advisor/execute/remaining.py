@@ -226,7 +226,7 @@ MOST_RUNS = 3
 
 
 def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> tuple[Arm, ...]:
-    """Return the arms with their expected seconds of a cold build and possible gain.
+    """Return the arms with their expected seconds of a cold build and possible points.
 
     Both are only set where they are known. Stored runs of the same work on this device come before
     the seconds of the catalogue.
@@ -243,13 +243,13 @@ def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> t
         msgspec.structs.replace(
             each,
             expected_build_seconds=_figure_of(each, expected, statistics.median),
-            possible_gain=_possible_gain(each, _figure_of(each, largest, max), header),
+            possible_points=_possible_points(each, _figure_of(each, largest, max), header),
         )
         for each in arms
     )
 
 
-def _possible_gain(planned: Arm, speedup: float | None, header: Header) -> float | None:
+def _possible_points(planned: Arm, speedup: float | None, header: Header) -> float | None:
     if speedup is None:
         return None
     question, catalogue = header.question, header.catalogue

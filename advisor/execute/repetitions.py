@@ -46,7 +46,7 @@ def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
     beside a single leader.
     """
     baseline, *others = (each for each in arms if each.duplicate_of is None)
-    others.sort(key=lambda each: each.possible_gain or 0.0, reverse=True)
+    others.sort(key=lambda each: each.possible_points or 0.0, reverse=True)
     duplicates = [each for each in arms if each.duplicate_of == baseline.id]
     return [baseline, *others[:1], *duplicates, *others[1:]]
 

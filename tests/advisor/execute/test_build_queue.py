@@ -87,12 +87,12 @@ def test_arms_that_build_alone_follow_the_others() -> None:
 def test_what_brought_most_for_its_seconds_is_built_first() -> None:
     arms = [
         builders.arm("unknown"),
-        expecting("slow", 60.0, possible_gain=4.0),
+        expecting("slow", 60.0, possible_points=4.0),
         # Both builds are quicker than an import.
-        expecting("instant", 0.1, possible_gain=3.0),
-        expecting("graph", 1.0, possible_gain=4.0),
-        expecting("slowdown", 10.0, possible_gain=-0.5),
-        expecting("quick", 20.0, possible_gain=4.0),
+        expecting("instant", 0.1, possible_points=3.0),
+        expecting("graph", 1.0, possible_points=4.0),
+        expecting("slowdown", 10.0, possible_points=-0.5),
+        expecting("quick", 20.0, possible_points=4.0),
     ]
     assert order_of(arms) == ["graph", "instant", "quick", "slow", "slowdown", "unknown"]
 
@@ -102,7 +102,7 @@ def test_builds_for_a_later_race_follow_those_that_ran_out_of_memory(
     monkeypatch: pytest.MonkeyPatch, finder: str, arm: str
 ) -> None:
     monkeypatch.setattr(remaining, finder, lambda *_: {arm})
-    arms = [expecting("one", 5.0, possible_gain=4.0), expecting("two", 5.0, possible_gain=2.0)]
+    arms = [expecting("one", 5.0, possible_points=4.0), expecting("two", 5.0, possible_points=2.0)]
     assert order_of(arms) == ["two", "one"]
 
 
@@ -111,7 +111,7 @@ def test_a_build_that_is_expected_to_exceed_its_limit_is_the_last(
 ) -> None:
     limit = BuildLimit(20.0, "", "", "")
     monkeypatch.setattr(build_queue, "payback_limit", lambda *_: limit)
-    arms = [expecting("long", 50.0, possible_gain=99.0), expecting("short", 5.0, builds_alone=True)]
+    arms = [expecting("long", 50.0, possible_points=99), expecting("short", 5.0, builds_alone=True)]
     assert order_of(arms) == ["short", "long"]
 
 
@@ -149,11 +149,11 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
     asked: dict[str, object], built: list[str] | None
 ) -> None:
     arms = [
-        expecting("compile", 20.0, possible_gain=2.0),
-        expecting("compile/slow", 30.0, possible_gain=2.0),
-        expecting("other", 30.0, possible_gain=2.0),
-        expecting("compile/quick", 4.0, possible_gain=0.4),
-        expecting("useless", 4.0, possible_gain=0.0),
+        expecting("compile", 20.0, possible_points=2.0),
+        expecting("compile/slow", 30.0, possible_points=2.0),
+        expecting("other", 30.0, possible_points=2.0),
+        expecting("compile/quick", 4.0, possible_points=0.4),
+        expecting("useless", 4.0, possible_points=0.0),
         expecting("unknown", None),
     ]
     queue = busy_queue(arms, **asked)
@@ -170,10 +170,10 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
 @pytest.mark.parametrize(("processors", "second"), [(10, "compile/slow"), (9, None)])
 def test_no_arm_waits_where_processors_are_free(processors: int, second: str | None) -> None:
     arms = [
-        expecting("graph", 1.0, possible_gain=1.0),
-        expecting("compile", 20.0, possible_gain=2.0),
-        expecting("compile/slow", 30.0, possible_gain=2.0),
-        expecting("useless", 30.0, possible_gain=0.0),
+        expecting("graph", 1.0, possible_points=1.0),
+        expecting("compile", 20.0, possible_points=2.0),
+        expecting("compile/slow", 30.0, possible_points=2.0),
+        expecting("useless", 30.0, possible_points=0.0),
     ]
     queue = busy_queue(arms)
     header = queue.progress.header
@@ -196,8 +196,8 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(
 ) -> None:
     """An arm whose worker has already imported the stack is built at the same time."""
     arms = [
-        expecting("compile", 20.0, possible_gain=2.0),
-        replace(expecting("compile/images", 30.0), possible_gain=1.5, called_for=called_for),
+        expecting("compile", 20.0, possible_points=2.0),
+        replace(expecting("compile/images", 30.0), possible_points=1.5, called_for=called_for),
     ]
     queue = queue_of([], 4, starts_at_once=True, building=running, budget=SKIPPING)
     queue.waiting = order_builds(arms, queue.progress.state, queue.progress.question)
@@ -207,7 +207,7 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(
 
 def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:
     promising = [
-        expecting(name, 10.0, possible_gain=speedup)
+        expecting(name, 10.0, possible_points=speedup)
         for name, speedup in (("fast/one", 4.0), ("fast/two", 3.0), ("slow/one", 1.1))
     ]
     assert order_of(promising) == ["fast/one", "slow/one", "fast/two"]
@@ -237,8 +237,8 @@ def test_further_arms_of_a_workflow_come_later_where_builds_would_queue(
 def test_the_first_race_waits_for_no_arm_that_waits_for_it() -> None:
     """A quick build of a workflow is not early where a slower one promises more."""
     arms = [
-        expecting("compile/dynamic", 13.0, possible_gain=0.4, workflow="compile"),
-        expecting("compile/graphs", 25.0, possible_gain=1.4, workflow="compile"),
-        expecting("graph", 1.0, possible_gain=0.9),
+        expecting("compile/dynamic", 13.0, possible_points=0.4, workflow="compile"),
+        expecting("compile/graphs", 25.0, possible_points=1.4, workflow="compile"),
+        expecting("graph", 1.0, possible_points=0.9),
     ]
     assert names_of_early(arms, 1, budget=SKIPPING) == [BASELINE, DUPLICATE.id, "graph"]

@@ -28,10 +28,10 @@ SKIPPING = builders.question(budget=replace(builders.question().budget, skips_lo
 
 
 GAINING, SIBLING, HANGING = (
-    builders.arm(arm, expected_build_seconds=20.0, possible_gain=2.0)
+    builders.arm(arm, expected_build_seconds=20.0, possible_points=2.0)
     for arm in ("compile", "compile/other", "hangs")
 )
-CALLED_FOR = builders.arm("cl", called_for="conv", expected_build_seconds=1.0, possible_gain=0.0)
+CALLED_FOR = builders.arm("cl", called_for="conv", expected_build_seconds=1.0, possible_points=0.0)
 ENGINE, UNKNOWN = builders.arm("engine", builds_alone=True), builders.arm("unknown")
 FAILURE = Failure("unsupported", "open", "it has no such operator")
 ENDED, START = {"ended": [BASELINE, "failed"]}, Start(None)

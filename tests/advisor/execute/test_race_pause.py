@@ -38,7 +38,7 @@ def pause_of(
     """
     arms = (
         builders.arm(BASELINE),
-        builders.arm("quick", called_for=called_for, possible_gain=1.0),
+        builders.arm("quick", called_for=called_for, possible_points=1.0),
         replace(slow or builders.arm("slow"), id="slow", expected_build_seconds=seconds),
     )
     state = builders.run_state(
@@ -102,7 +102,7 @@ def test_the_first_race_is_due_by_the_time_of_the_run(at: float, *, is_due: bool
 
 
 @pytest.mark.parametrize(
-    ("workflow", "gain", "duplicates", "all_arms", "built", "is_due"),
+    ("workflow", "points", "copy_of", "all_arms", "built", "is_due"),
     [
         ("quick", 0.5, None, False, 2, True),
         ("quick", 0.5, None, False, 3, False),
@@ -113,9 +113,9 @@ def test_the_first_race_is_due_by_the_time_of_the_run(at: float, *, is_due: bool
     ],
 )
 def test_the_first_race_waits_for_no_build_that_it_may_save(
-    workflow: str, gain: float, duplicates: str | None, *, all_arms: bool, built: int, is_due: bool
+    workflow: str, points: float, copy_of: str | None, *, all_arms: bool, built: int, is_due: bool
 ) -> None:
-    slow = builders.arm("slow", workflow=workflow, possible_gain=gain, duplicate_of=duplicates)
+    slow = builders.arm("slow", workflow=workflow, possible_points=points, duplicate_of=copy_of)
     quick = replace(builders.question().budget, skips_losing_arms=True)
     pause = pause_of(
         ProcessState(built=with_built(built)),

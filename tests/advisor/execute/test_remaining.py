@@ -67,7 +67,7 @@ def test_a_stored_run_of_the_same_question_comes_first(home: pathlib.Path, made_
 def test_an_arm_without_figures_may_gain_as_much_as_its_workflow(tmp_path: pathlib.Path) -> None:
     plan = builders.plan("compiled", "compiled/other", "unknown")
     found = with_expected_builds(plan.arms, WITH_FIGURES, Store(tmp_path))
-    gains = {each.id: each.possible_gain for each in found if each.workflow != BASELINE}
+    gains = {each.id: each.possible_points for each in found if each.workflow != BASELINE}
     assert builders.known(gains["compiled"]) > 0
     assert gains == {
         "compiled": gains["compiled"],
@@ -76,7 +76,7 @@ def test_an_arm_without_figures_may_gain_as_much_as_its_workflow(tmp_path: pathl
     }
 
 
-def possible_gain(arm: str, tmp_path: pathlib.Path, **priorities: float) -> float:
+def points_of(arm: str, tmp_path: pathlib.Path, **priorities: float) -> float:
     header = builders.header(
         catalogue=builders.shipped_catalogue(),
         question=builders.question(priorities=Priorities(**priorities)),
@@ -84,7 +84,7 @@ def possible_gain(arm: str, tmp_path: pathlib.Path, **priorities: float) -> floa
     (found,) = with_expected_builds(
         [each for each in builders.plan(arm).arms if each.id == arm], header, Store(tmp_path)
     )
-    return builders.known(found.possible_gain)
+    return builders.known(found.possible_points)
 
 
 def test_what_an_arm_may_gain_depends_on_the_weights(tmp_path: pathlib.Path) -> None:
@@ -92,8 +92,8 @@ def test_what_an_arm_may_gain_depends_on_the_weights(tmp_path: pathlib.Path) -> 
     by_speed = {"performance": 100.0, "productivity": 0.0, "portability": 0.0}
     by_effort = {"performance": 50.0, "productivity": 50.0, "portability": 0.0}
     first, other = "aotinductor", "torch-compile-inductor"
-    assert possible_gain(first, tmp_path, **by_speed) > possible_gain(other, tmp_path, **by_speed)
-    assert possible_gain(first, tmp_path, **by_effort) < possible_gain(other, tmp_path, **by_effort)
+    assert points_of(first, tmp_path, **by_speed) > points_of(other, tmp_path, **by_speed)
+    assert points_of(first, tmp_path, **by_effort) < points_of(other, tmp_path, **by_effort)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measure
 
 
 def test_the_duplicate_is_likely_to_be_repeated_after_the_best_arm() -> None:
-    slow, best = (builders.arm(f"by-{gain}", possible_gain=gain) for gain in (1.1, 2.0))
+    slow, best = (builders.arm(f"by-{gain}", possible_points=gain) for gain in (1.1, 2.0))
     baseline, duplicate = builders.plan().arms
     likely = repetitions.likely_arms([baseline, duplicate, slow, best])
     assert likely == [baseline, best, duplicate, slow]
