@@ -72,7 +72,7 @@ class Findings:
 class Subject:
     """The base of the models under test, in the form that one stack takes.
 
-    Only the reference worker calls the methods, but for `describe_inputs`. Each subject that is
+    Only the reference worker calls the methods, except `describe_inputs`. Each subject that is
     compared by its outputs defines those that are not implemented here.
     """
 
@@ -265,7 +265,7 @@ class WorkflowModule(Protocol):
     A module may also have these functions:
 
     - `server(subject, request, port) -> Server`: how it serves the checkpoint (task `serve`);
-    - `serving_command(request) -> str`: the command line with which an engine serves the model;
+    - `serving_command(request) -> str`: the command line that serves the model with an engine;
     - `starts(subject, request) -> dict[str, StartLines]`: the lines of the ways to start from a
       file, by their names in `rubric/starts.toml`;
     - `racing_operators(program) -> list[str]`: operators that may give other results for the same

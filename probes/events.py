@@ -127,7 +127,7 @@ class RecipeFacts(Event):
     #: `forward` eager's error for each output, None for one that is not compared; for `generate` a
     #: gap in nats.
     allowances: dict[str, tuple[float | None, ...] | float | None]
-    #: The command with which an engine serves the model; None for other workflows.
+    #: The command that serves the model with an engine; None for other workflows.
     serving_command: str | None
     #: The lines of the workflow's `integration`.
     integration: str
@@ -180,7 +180,7 @@ class ClosedLoop(Event):
 
 @dataclasses.dataclass(frozen=True)
 class TextsSampled(Event):
-    """Texts that were checked while requests of others arrived."""
+    """Texts that were checked while other requests arrived."""
 
     checked: Count
 
@@ -197,7 +197,7 @@ class WarmedUp(Event):
 
 @dataclasses.dataclass(frozen=True)
 class FirstReply(Event):
-    """A snippet has returned its first output, so many seconds after its process was asked for."""
+    """A snippet has returned its first output, `seconds` after its process was asked for."""
 
     seconds: Amount
     #: How often the graph of `torch.compile` broke, by place and reason.

@@ -13,9 +13,9 @@ import math
 import os
 from time import perf_counter
 
-#: Passes of which the fastest counts, so that one interruption does not show, and their additions.
+#: Number of passes and additions of each; the fastest pass counts, so one interruption is hidden.
 PASSES, ADDITIONS = 2, 2500
-#: Processors that are tried, and the slowdown up to which the thread stays.
+#: Processors that are tried, and the largest slowdown at which the thread stays.
 MOST_TRIED, LEAST_SLOWDOWN = 16, 1.15
 
 

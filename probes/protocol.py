@@ -16,7 +16,7 @@ Standard input carries one-line tokens:
     diagnose                    profile a few calls of each shape
     closed-loop CONCURRENCY SECONDS
                                 keep this many requests at the server (role `serve`) for that long
-    sample SECONDS              check a text of the server every so many seconds
+    sample SECONDS              check a text of the server at this interval
     enough                      end `sample`
     new-shapes                  check the outputs, then try batch sizes and a length that were not
                                 built; only `stop` follows, because this may break the programs
@@ -28,8 +28,8 @@ Standard input carries one-line tokens:
     check                       check the outputs again; `stop` does not repeat this
     stop                        check the outputs again, respond, end
 After `build`, `warm`, `sustain`, `diagnose`, `closed-loop`, `enough`, `new-shapes`, `check`,
-`allocate` and `peaks` the worker reports `ready`. The reference worker also does when it has
-written the inputs, with which others can build. End of file means that the advisor is gone; the
+`allocate` and `peaks` the worker reports `ready`. The reference worker also reports it when it
+has written the inputs that others need to build. End of file means that the advisor is gone; the
 watchdog then kills the worker and everything it started.
 While other workers are timed, the advisor suspends (SIGSTOP) the processes of those that build.
 Before they continue it writes the seconds of all suspensions so far to `suspended`; they are no
@@ -104,7 +104,7 @@ class LongTextOptions(TypedDict, total=False):
 class SnippetOptions(TypedDict, total=False):
     """The code that a worker of the role `snippet` runs, and what it does with its calls."""
 
-    #: The file, the folder in which it runs, and when that began by the monotonic clock.
+    #: The file, the folder that it runs in, and the start by the monotonic clock.
     script: str
     files: str
     begun: float

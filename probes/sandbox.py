@@ -1,9 +1,9 @@
 """Confine a worker: no network, no file written outside its directories, no signal to others.
 
 Two mechanisms of the Linux kernel that need no privilege and no package: Landlock for files and
-signals (`landlock(7)`), and a seccomp filter (`seccomp(2)`) for sockets, of which Landlock covers
-only TCP, and for what else a process can change of others. Both are inherited by all processes that
-the worker starts, and cannot be lifted.
+signals (`landlock(7)`), and a seccomp filter (`seccomp(2)`) for sockets, as Landlock covers only
+TCP, and for everything else that a process can change in another. All processes that the worker
+starts inherit both, and cannot lift them.
 
 Reading files stays allowed: a stack lies in many places.
 """

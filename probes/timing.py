@@ -107,9 +107,9 @@ def time_visit(
 ) -> Visited:
     """Call `size.warmup_calls + size.calls` times, or fewer, and return the durations.
 
-    The inputs are used in rotation, in each round from the next one on. With a `host`, its speed is
+    The inputs are used in rotation; each round begins with the next. With a `host`, its speed is
     checked between the calls. Calls next to a slow check do not count: others replace them, from
-    another processor. Where few calls are left, all count.
+    another processor. If few calls are left, all count.
 
     If the device `streams`, which means that it queues calls, they are repeated without waiting
     between the calls; the throughput is that of the repetition. Long calls that block the host are

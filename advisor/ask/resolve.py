@@ -210,7 +210,7 @@ def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def titles_by_spelling(workflows: Iterable[Workflow]) -> dict[str, str]:
-    """Return the id and the title of each workflow, by its id and by what people call it."""
+    """Return the id and the title of each workflow, by its id and by its other names."""
     return {
         name: f"{each.id} ({each.title})" for each in workflows for name in (each.id, *each.aliases)
     }

@@ -171,7 +171,7 @@ COMMANDS_ELSEWHERE = {
 
 
 class SuggestingGroup(TyperGroup):
-    """Commands; for what is none of them, the closest one is suggested."""
+    """Commands; for an unknown one, the closest command is suggested."""
 
     spellings: ClassVar[Mapping[str, str]] = {}
 

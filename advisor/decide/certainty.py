@@ -26,7 +26,7 @@ SPEEDUP, PERFORMANCE = "speedup", "performance"
 MOSTLY = 0.5
 #: Digits of a figure of the draws; further ones mean nothing.
 DIGITS = 4
-#: Numbers of further repetitions of which the least that is enough is named.
+#: Numbers of further repetitions that are tried; the smallest that is enough is named.
 REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
 #: Steps that halve an interval of gains, and the most that a gain is looked for.
 HALVINGS, MOST_GAIN = 40, 1000.0
@@ -90,7 +90,7 @@ class Contest:
         return lost
 
     def own_losses(self, scale: float = 1.0) -> dict[str | None, Array]:
-        """Return the advised arm's lost scores in two sets of draws, of which the worse counts.
+        """Return the advised arm's lost scores in two sets of draws; the worse one counts.
 
         In the second one its speed-up is exact. An error of its own makes the errors of the other
         arms look alike, so without the second set a larger error could make the answer look more
@@ -164,7 +164,7 @@ class Contest:
         for exact, lost in own.items():
             logs = self.log_speedups([self.advised], exact=exact)[:, 0]
             needed = _grades(rule, logs) + lost / weight
-            # The least gain with which the grade is reached lies between these two. A grade that
+            # The least gain that reaches the grade lies between these two. A grade that
             # no gain reaches leaves the larger one at a gain that no rival has.
             low, high = np.zeros_like(logs), np.full_like(logs, math.log1p(most))
             for _ in range(HALVINGS):
@@ -297,7 +297,7 @@ def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Result
 
 
 def _share_and_quantile(own: Collection[Array], rule: DecisionRule) -> tuple[float, float]:
-    """Return in which share of the draws nothing is lost, and the loss that few draws exceed."""
+    """Return the share of draws in which nothing is lost, and the loss that few draws exceed."""
     share = min(float((lost <= rule.near).mean()) for lost in own)
     return share, max(_quantile(lost, rule.certain) for lost in own)
 

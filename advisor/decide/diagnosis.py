@@ -25,7 +25,7 @@ LAUNCH_BOUND_BUSY_SHARE = 0.7
 BOUND_SHARE = 0.6
 #: Weights that would need more than this share of the memory bandwidth stayed in a cache.
 CACHED_SHARE = 1.2
-#: Weights of at most so many bytes stay in the cache of one core, or of a GPU, between calls.
+#: Most bytes of weights that stay in the cache of one core, or of a GPU, between calls.
 CACHED_BYTES = 1 << 20
 #: Counts of the profiler that are known only where it saw kernels.
 DEVICE_COUNTS = ("kernels_per_call", "graph_launches_per_call", "device_busy_share")

@@ -36,7 +36,7 @@ FEWEST_CALLS = 10
 FASTEST_CALL_SHARE = 0.01
 #: A call of less than this share of the typical one was not disturbed as others were.
 FASTER = 0.8
-#: Undisturbed calls take equally long: up to this factor of the fastest one, in so many visits.
+#: Undisturbed calls take equally long: within this factor of the fastest, in this many visits.
 ALIKE, FEWEST_ALIKE = 1.15, 3
 #: Seconds that a thread waits at least for another process: a tick of Linux at 250 Hz.
 TIME_SLICE = 0.004

@@ -40,7 +40,7 @@ SPREAD = 1.5
 WIDER = 1.2
 #: Least parameter of a distribution of shares.
 LEAST_COUNT = 0.01
-#: Passes in which it is found how near blocks are to the goodput.
+#: Number of passes that determine how near blocks are to the goodput.
 PASSES = 5
 #: Greatest half deviance of a block in the fit, in mean sizes of a group. From simulated queues
 #: with slowed blocks: a lower bound would raise the estimate of queues without them.

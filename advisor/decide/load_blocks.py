@@ -18,7 +18,7 @@ from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState
 from advisor.domain.serving import RateLevel, ServedRequest
 
-#: Misses of a group have at most so many requests that met the limits between them.
+#: Most requests that met the limits between two misses of one group.
 SEPARATED = 5
 #: Points of the grid: of the goodput between the lowest and the highest rate, and of the slope.
 GOODPUT_POINTS, SLOPE_POINTS = 240, 24
@@ -66,7 +66,7 @@ def count_groups(missed: Sequence[bool]) -> int:
 def group_size(blocks: Sequence[LoadBlock]) -> float:
     """Return how many misses a group has on average; 1 where each request missed alone.
 
-    Blocks of which most requests missed do not count: their groups are as long as the block.
+    Blocks with mostly missed requests do not count: their groups are as long as the block.
     """
     few = [block for block in blocks if 0 < block.missed < block.met]
     groups = sum(block.groups for block in few)

@@ -163,7 +163,7 @@ def is_same_work(one: Question, two: Question) -> bool:
 
 
 def refused_workflows(state: RunState) -> tuple[str, ...]:
-    """Return the workflows that are unsupported on the device, or of which all arms have failed."""
+    """Return the workflows that are unsupported on the device, or whose arms have all failed."""
     plan = state.plan
     unsupported = [each.workflow for each in plan.excluded if each.status == "unsupported"]
     has_completed: dict[str, list[bool]] = {}

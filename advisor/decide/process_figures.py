@@ -191,8 +191,8 @@ def explain_mismatch(
 
 #: Lower bound of the speed-up from which a silent fallback to eager code shows.
 CLEAR_SPEEDUP = 1.2
-#: A first call that takes so many seconds longer than that of eager PyTorch, which only loads
-#: kernels, has built something.
+#: A first call has built something if it takes this much longer than that of eager PyTorch, which
+#: only loads kernels.
 BUILD_SECONDS = 0.25
 #: An arm that takes at least this share of the baseline's seconds for a new shape has no speed-up.
 FALLBACK_SHARE = 0.95
@@ -211,7 +211,7 @@ def rate_new_shapes(results: Sequence[NewShapeResult]) -> str | None:
 def new_shape_results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
     """Return the results of a process by shape, with the one at which it ended.
 
-    A shape that took too long is `skipped`: the process was killed, completed but for its result,
+    A shape that took too long is `skipped`: the process was killed before it had a result,
     so it is not known what it did. Any other end is a refusal.
     """
     results, shape = process.new_shape_results, getattr(process.new_shape_started, "shape", None)

@@ -62,7 +62,7 @@ def _why_not(advised: ScoredArm, faster: ScoredArm) -> WhyNot:
 def _largest_error(measurement: Measurement) -> float:
     """Return the largest error that rounding does not explain: 0 without one, infinite if unknown.
 
-    Outputs of which some are not compared, or a single row is off, may have none as a whole.
+    Outputs that are compared in part, or have one bad row, may have no such error as a whole.
     """
     inexact = [each for each in measurement.correctness if each.accuracy_class != "exact"]
     beyond = [each for each in inexact if not _is_within_rounding(each)]

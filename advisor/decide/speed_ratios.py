@@ -25,7 +25,7 @@ from advisor.domain.results import RaceResult
 
 #: Probability that any interval of a comparison misses its value.
 FAMILY_ERROR = 0.05
-#: Degrees of freedom with which Student's t distribution is the normal one.
+#: Degrees of freedom that make Student's t distribution equal to the normal one.
 MANY = 1000
 #: Probability with which a slowdown of the size `found_from` is found.
 POWER = 0.9

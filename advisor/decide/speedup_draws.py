@@ -76,8 +76,8 @@ def draw_log_speedups(
 
     `scale` scales the errors, as more repetitions would. With `exact`, the name of an arm, its
     error is left out, and the other arms share none. The draws are kept, because a change of a
-    weight does not change them. Those of an arm do not depend on which other arms there are, but
-    for the part of the error that they share.
+    weight does not change them. Those of an arm do not depend on which other arms there are,
+    except for the part of the error that they share.
     """
     import numpy as np
 
@@ -167,7 +167,7 @@ def _standard_error(speedup: Interval) -> float:
 
 
 def _process_error(measurement: Measurement) -> float:
-    """Return the standard error of the log speed-up by what differs between processes.
+    """Return the standard error of the log speed-up from differences between processes.
 
     Zero where the draws within processes include it.
     """

@@ -120,7 +120,7 @@ class MetricLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainedLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """What an arm loses of a model; `basis` is what the class is judged by, or why there is none.
+    """The quality that an arm loses; `basis` names what decides the class, or why it has none.
 
     `needs-real-weights`: random weights show nothing about trained ones.
     """

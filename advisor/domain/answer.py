@@ -238,7 +238,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
     speedup: Interval | None = None
     #: False where the machine was busy or unsteady, so that the speed-up is a range.
     fit: bool = True
-    #: Why there is none.
+    #: Why there is no recommendation.
     problem: Problem | None = None
 
     @classmethod

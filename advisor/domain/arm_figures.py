@@ -36,7 +36,7 @@ Comparison = Literal[">=", "<="]
 Dimension = Literal["factor", "bytes", "seconds", "share", "count"]
 BYTES: tuple[Unit, ...] = ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB")
 SECONDS: tuple[Unit, ...] = ("us", "ms", "s", "min", "h")
-#: Spellings of units in small letters, by what a figure measures; None for a figure without a unit.
+#: Spellings of units in small letters, by the dimension of a figure; None if it has no unit.
 UNIT_SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
     "factor": {"x": None, "": None},
     "bytes": {unit.lower(): unit for unit in BYTES},

@@ -188,7 +188,7 @@ class OtherPrecision(msgspec.Struct, frozen=True):
     source: str
     #: The least one of a GPU.
     compute_capability: float
-    #: The kernel's names of the instructions of a processor, of which one is enough.
+    #: The kernel's names of processor instructions, one of which is enough.
     cpu_flags: frozenset[str] = frozenset()
 
 

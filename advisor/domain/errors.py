@@ -154,7 +154,7 @@ class ForeignRunError(UserError):
 
 
 class BuildsAreGoneError(UserError):
-    """The builds from which a finished run could be measured on were removed."""
+    """The builds that are needed to measure a finished run again were removed."""
 
 
 class VerificationError(UserError, exit_code=3):

@@ -56,7 +56,7 @@ def fold_run(events: Sequence[LoggedEvent]) -> RunState:
     is_plan = [isinstance(event.run_event, ArmsPlanned) for event in events]
     numbers = [event.seq for event in events]
     if numbers != list(range(1, len(events) + 1)) or is_plan[:1] != [True] or any(is_plan[1:]):
-        raise ValueError("they are not those of one run, from its plan on")
+        raise ValueError("they are not the events of one run that begin with its plan")
     return fold(events)
 
 

@@ -151,8 +151,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds of the baseline over the arm's, paired within rounds.
     speedup: Interval
     tflops: float | None
-    #: Number of processes behind the speed-up; from three on, its interval includes the variance
-    #: between processes.
+    #: Number of processes behind the speed-up; with three or more, its interval includes the
+    #: variance between processes.
     processes: int = 1
     #: Null for the baseline, and with fewer than six processes.
     undisturbed: UndisturbedSpeedup | None = None

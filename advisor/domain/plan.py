@@ -99,7 +99,7 @@ class Excluded(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Arms in build order, of which the first is the baseline, and excluded workflows."""
+    """Arms in build order, the first of which is the baseline, and excluded workflows."""
 
     arms: Annotated[tuple[Arm, ...], msgspec.Meta(min_length=1)]
     excluded: tuple[Excluded, ...]

@@ -191,7 +191,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     load: LoadQuestion | None = None
     #: UUIDs of the GPUs over which each model is split, besides `gpu`; empty for one device.
     further_gpus: tuple[str, ...] = ()
-    #: The options as the user gave them, but for defaults; empty for a run of another machine.
+    #: The options as the user gave them, without defaults; empty for a run of another machine.
     asked: dict[str, str | bool | float] = {}
 
     def ask_again(self, **changes: str | bool | None) -> str:

@@ -120,7 +120,7 @@ class DecisionRule(msgspec.Struct, frozen=True, kw_only=True):
     contending: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     named: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     most_named: Annotated[int, msgspec.Meta(ge=0)]
-    #: The bonus of a speed-up, in full from a factor on, and that of the baseline.
+    #: Bonus of a speed-up, the factor from which it counts in full, and bonus of the baseline.
     speed_bonus: Annotated[float, msgspec.Meta(ge=0)]
     speed_bonus_at: Annotated[float, msgspec.Meta(gt=1)]
     baseline_bonus: Annotated[float, msgspec.Meta(ge=0)]

@@ -169,7 +169,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_raced(self) -> bool:
-        """Whether a race has begun: from the first one on there is an answer."""
+        """Whether a race has begun: after the first race there always is an answer."""
         return bool(self.groups)
 
     @property

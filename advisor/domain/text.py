@@ -141,14 +141,14 @@ def write_speedup(
 
 
 def describe_spread(constraint: Constraint, spread: tuple[float, float]) -> str:
-    """Return within which bounds the figure of a constraint lies, in its unit."""
+    """Return the bounds of a constraint's figure, in its unit."""
     unit = constraint.shown_unit(spread[1])
     size, name = (UNITS[unit], f" {unit}") if unit else (1, "x")
     between = " to ".join(format_number(end / size, digits=3) for end in spread)
     return f"{constraint.criterion} is {between}{name}"
 
 
-#: Up to so many seconds a duration is written in seconds.
+#: Longest duration that is written in seconds.
 SHORT_SECONDS = 120
 
 

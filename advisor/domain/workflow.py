@@ -109,7 +109,7 @@ class KnownFault(msgspec.Struct, frozen=True, kw_only=True):
     ]
     #: Affected precisions; empty for all.
     dtypes: tuple[Dtype, ...] = ()
-    #: Version specifiers of the affected compute capabilities, of which one must match; empty for
+    #: Version specifiers of the affected compute capabilities, one of which must match; empty for
     #: all devices.
     compute_capabilities: tuple[str, ...] = ()
     description: Annotated[str, msgspec.Meta(min_length=1)]

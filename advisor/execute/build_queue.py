@@ -71,7 +71,7 @@ def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
 
 
 def early_arms(progress: RunInProgress, arms: Sequence[Arm]) -> Sequence[Arm]:
-    """Return the arms that race first: those with short builds that wait for no race of others.
+    """Return the arms that race first: those with short builds that wait for no other race.
 
     All that wait for none if no build is short, and all arms after the first race. An arm whose
     build time is not known is not early. Of each workflow the first arm is early, and the further
@@ -112,7 +112,7 @@ def arms_to_import(
 
 @dataclasses.dataclass
 class BuildQueue:
-    """The arms that wait for a build, of which `next_step` starts, keeps or skips each."""
+    """The arms that wait for a build; `next_step` starts, keeps or skips each of them."""
 
     progress: RunInProgress
     waiting: list[Arm]

@@ -262,7 +262,7 @@ def describe_origin(header: Header, now: dt.datetime) -> str:
 def propose_or_answer(
     run_options: RunOptions, context: Context, detected: Machine | None = None
 ) -> DraftRun | Answer:
-    """Answer for an absent GPU from a stored run on one; raise its error without such a run."""
+    """Draft a run; for an absent GPU answer from a stored run, or raise the error without one."""
     try:
         return propose(run_options, context, detected)
     except (GpuNotAttachedError, UnknownGpuError):

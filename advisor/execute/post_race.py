@@ -16,7 +16,7 @@ from advisor.execute.run_in_progress import RunInProgress
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
 ABBA = (0, 1, 1, 0)
-#: Share of the time that is left in which new shapes are tried, where the leaders alone try any.
+#: Share of the remaining time for new shapes, if the leaders alone try any.
 SHARE_OF_NEW_SHAPES = 1 / 3
 
 

@@ -42,8 +42,8 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
 def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms in the order in which they are likely to be repeated, the baseline first.
 
-    The others follow by what they may gain. The duplicate of the baseline is third: it is repeated
-    beside a single leader.
+    The others follow in the order of their possible gain. The duplicate of the baseline is third:
+    it is repeated beside a single leader.
     """
     baseline, *others = (each for each in arms if each.duplicate_of is None)
     others.sort(key=lambda each: each.possible_points or 0.0, reverse=True)

@@ -24,7 +24,7 @@ class Recorder:
     def __init__(
         self, state: RunState, clock: Callable[[], float], store: Callable[[LoggedEvent], None]
     ) -> None:
-        """Continue the run from `state`; time stamps go on from its last event, in seconds."""
+        """Continue the run from `state`; time stamps continue those of its events, in seconds."""
         self.state = state
         self._clock = clock
         self._store = store

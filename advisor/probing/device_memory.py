@@ -179,7 +179,7 @@ class MemoryHeadroom:
         return None if used is None or total is None else total - used
 
     def has_free(self, needed_bytes: float) -> bool:
-        """Return whether so many bytes are free; True where memory cannot be read."""
+        """Return whether this many bytes are free; True if memory cannot be read."""
         if self.monitor is None:
             return self.available_bytes() >= needed_bytes
         free = self._free_on_gpu()

@@ -84,7 +84,7 @@ def _process_name(pid: int) -> str | None:
 
 @contextlib.contextmanager
 def repeating(work: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
-    """Do the work in a thread of this name, every so many seconds, while the block runs."""
+    """Do the work in a thread of this name, at an interval of `seconds`, while the block runs."""
     stop = threading.Event()
 
     def repeat() -> None:

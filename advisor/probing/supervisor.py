@@ -41,7 +41,7 @@ NOTIFICATION_BYTES = 65536
 MAKE_ROOM = "make room on its disk, and resume the run"
 
 #: Errors of a message that is not JSON, not of its type, out of bounds, not UTF-8, nested too deep,
-#: in a file that is none, or that does not belong where it is.
+#: in something that is not a file, or not allowed at its place in the sequence.
 DAMAGED = (msgspec.MsgspecError, ValueError, RecursionError, OSError)
 
 Message = Event | Outcome

@@ -93,7 +93,7 @@ class Worker:
     clock: Callable[[], float]
     max_build_seconds: float
     build_limit: BuildLimit = NO_LIMIT
-    #: A limit of each phase in which it computes or checks outputs.
+    #: Limit of each phase that computes or checks outputs.
     correctness_seconds: float = NEVER
     #: Deadline of one shape that was not built.
     new_shape_seconds: float = NEVER

@@ -1,6 +1,6 @@
 """A server for a PyTorch module or ONNX file, its snippet in a file for Mosec; commands of servers.
 
-Stacks for text have servers of their own, of which the command is printed as it was started.
+Stacks for text have servers of their own, whose command is printed as it was started.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def unknown_tokens(inputs: Sequence[InputSpec] | None) -> str:
 
 
 def max_bytes(inputs: Sequence[InputSpec] | None, rows: int) -> int:
-    """Return the bytes that no request with so many rows exceeds."""
+    """Return the bytes that no request with this many rows exceeds."""
     if not inputs:
         return DEFAULT_MAX_BYTES
     numbers = sum(math.prod(each.shape) * (rows if each.batched else 1) for each in inputs)

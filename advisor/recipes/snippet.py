@@ -144,7 +144,7 @@ def count_wrapper_lines(integration: str, inputs: Sequence[InputSpec]) -> int:
     if not needs_order(integration, inputs):
         return 0
     is_nested = any(each.nested for each in inputs)
-    # A file from another machine could have names that are none.
+    # A file from another machine could have names that are not identifiers.
     with contextlib.suppress(NoRecipeError):
         lines = nested_call(len(inputs)) if is_nested else call_class("Call", inputs)
         return sum(map(bool, lines)) + 1

@@ -21,7 +21,7 @@ from probes.facts import FREED_MEMORY
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
 EAGER_TITLE = "eager PyTorch"
-#: What else rounding does not explain, by what keeps outputs from being exact.
+#: What else rounding does not explain, by the fault that keeps outputs from being exact.
 BEYOND_ROUNDING: Mapping[Fault, str] = {
     "row-error": ", and more in a single row than rounding explains",
     "typical-error": ", and more in most elements than rounding explains",
@@ -103,7 +103,7 @@ def describe_adjustments(answer: Answer) -> list[str]:
 
 
 def describe_reference(answer: Answer) -> list[str]:
-    """Return that eager PyTorch is its own reference, of which rounding is estimated only."""
+    """Return that eager PyTorch is its own reference, whose rounding can only be estimated."""
     checks = answer.baseline.correctness if answer.baseline else ()
     own = [each for each in checks if each.rmse == 0 and each.rmse_eager]
     if not own:

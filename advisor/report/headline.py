@@ -50,7 +50,7 @@ class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
 class AnswerDocument(Answer, frozen=True, kw_only=True):
     """The JSON document of a run: the answer, and what it says in words."""
 
-    #: The answer in a few lines of text, of which short outputs show some.
+    #: The answer in a few lines of text; short outputs show some of them.
     headline: tuple[HeadlineLine, ...]
 
     @classmethod

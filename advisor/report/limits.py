@@ -16,7 +16,7 @@ class Limit(NamedTuple):
 
     name: str
     meaning: str
-    #: What helps, and what else may: other arms, of which none may have been measured.
+    #: What helps, and which other arms may help if no measured one does.
     helps: str
     otherwise: str
 

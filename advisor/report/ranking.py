@@ -187,8 +187,8 @@ def _rank(answer: Answer, ranked: RankedArm) -> str:
 def _call(answer: Answer, shape: Shape, ranked: RankedArm) -> str:
     """Return the tokens per second of generated text, or the milliseconds of a call.
 
-    Both follow from the baseline's and the speed-up. Documents of runs have times, too, of which
-    those of early runs are of other rounds than the speed-up.
+    Both follow from the baseline's and the speed-up. Documents of runs have times, too; those of
+    early runs come from other rounds than the speed-up.
     """
     cells = {each.shape: each for each in (answer.baseline.cells if answer.baseline else ())}
     cell = next((each for each in ranked.cells if each.shape == shape), None)
@@ -201,7 +201,7 @@ def _call(answer: Answer, shape: Shape, ranked: RankedArm) -> str:
 
 
 def is_range(answer: Answer, ranked: RankedArm, rating: Rating) -> bool:
-    """Return whether a grade is that of a speed-up of which only a range is known."""
+    """Return whether a grade comes from a speed-up that is known only as a range."""
     return rating.fact == "speedup" and (ranked.speedup.is_range() or answer.results.is_unfit)
 
 

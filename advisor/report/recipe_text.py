@@ -197,7 +197,7 @@ def render_write(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
             f"{ranked.arm} starts fastest by {scripts.way}, for which no script writes anything",
             "use --style start",
         )
-    how = "Writes the file with which the script of --style start begins."
+    how = "Writes the file that the script of --style start loads."
     return _script(answer, ranked, recipe, answer.code_shape(ranked), scripts.write, how)
 
 
@@ -215,7 +215,7 @@ def _start_scripts(
     from_file = next((each for each in scripts if each.write), None)
     if from_file is None:
         raise NoRecipeError(
-            f"{ranked.arm} writes no file with which a later process starts",
+            f"{ranked.arm} writes no file that a later process can load",
             "measure how it starts with p3-advisor recommend --cold-start",
         )
     return from_file, f"Starts by {from_file.way}; its start was not timed."

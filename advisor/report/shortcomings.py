@@ -80,7 +80,7 @@ HANDLINGS = ("skipped", "served", "eager", "stalled", "wrong", "refused")
 
 
 def describe_new_shape(result: NewShapeResult) -> str:
-    """Return the shape, how it was served and in which time: `batch size 17: served in 1.2 ms`."""
+    """Return the shape, how it was served and how fast: `batch size 17: served in 1.2 ms`."""
     reason = result.reason
     shortened = shorten_text(reason or UNKNOWN, MOST_CHARACTERS)
     # A later call, and the first one, which may compile.

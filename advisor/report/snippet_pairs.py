@@ -152,7 +152,7 @@ def _next_step(verified: Verification) -> str:
     again = f"p3-advisor verify {verified.run_id} {verified.arm} --batch-size {size}"
     if verified.changed_versions:
         return (
-            "install the measured versions, which recipe pins, or measure those of now:"
+            "install the measured versions, which recipe pins, or measure the present ones:"
             " p3-advisor recommend"
         )
     if verified.result == "wrong":

@@ -44,11 +44,11 @@ SERVED_LEGEND = "speed-up: ratio of the sustained request rates"
 #: Limits of the answer in a few lines: number of lines, and columns of a line.
 MOST_LINES = 25
 NARROWEST, WIDEST = 60, 100
-#: How the command ends that prints a document.
+#: End of the command that prints a document.
 AS_DOCUMENT = " --json"
-#: Every table has so many of the best arms.
+#: Number of the best arms that every table has.
 FIRST_ARMS = 2
-#: An arm that is so many times as fast as the advised one has a row in a longer table.
+#: Speed over the advised arm from which another arm has a row in a longer table.
 ALWAYS_SHOWN_FROM = 1.2
 #: Rank, arm and speed-up are always shown.
 FEWEST_COLUMNS = 2

@@ -1,6 +1,6 @@
 """Write files of the program completely or not at all, and read files that may be anything.
 
-Readers see either the old or the new content of a file. In directories that the code of others can
+Readers see either the old or the new content of a file. In directories that foreign code can
 write, a file may be a link or a FIFO.
 """
 
@@ -66,7 +66,7 @@ def open_regular(file: pathlib.Path) -> tuple[io.BufferedReader, int]:
 
 
 def read_regular(file: pathlib.Path, offset: int = 0) -> bytes:
-    """Return a regular file from `offset` on; raise `OSError` for another or too large a one."""
+    """Read a regular file from `offset` to its end; raise `OSError` if it is not, or too large."""
     opened, size = open_regular(file)
     with opened:
         if size > MAX_FILE_BYTES:

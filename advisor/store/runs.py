@@ -121,7 +121,7 @@ _ENTRIES = msgspec.json.Decoder(_CachedEntry)
 
 
 def load_entry(directory: str, events_bytes: int) -> HistoryEntry | None:
-    """Return the cached entry; None if there is none of these events and this version."""
+    """Return the cached entry; None if it is missing, or of other events or another version."""
     try:
         with open(f"{directory}/{ENTRY}", "rb") as file:  # noqa: PTH123 - see `Store._ids`
             cached = _ENTRIES.decode(file.read())
@@ -133,7 +133,7 @@ def load_entry(directory: str, events_bytes: int) -> HistoryEntry | None:
 
 
 def save_entry(directory: str, events_bytes: int, entry: HistoryEntry) -> None:
-    """Cache an entry that was made from so many bytes of events, if the run can be written."""
+    """Cache an entry that was made from this many bytes of events, if the run can be written."""
     cached = _CachedEntry(version=__version__, events_bytes=events_bytes, entry=entry)
     with contextlib.suppress(OSError):
         write_atomically(pathlib.Path(directory, ENTRY), msgspec.json.encode(cached))

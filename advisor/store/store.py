@@ -192,7 +192,7 @@ class Store:
         return entry
 
     def save_answer(self, entry: HistoryEntry, summary: AnswerSummary, events_bytes: int) -> None:
-        """Cache the answer of a run, decided from so many bytes of events, for the next list."""
+        """Cache the answer of a run, decided from this many bytes of events, for the next list."""
         answered = msgspec.structs.replace(entry, answer=summary, note="")
         save_entry(f"{self._runs}/{entry.run_id}", events_bytes, answered)
 

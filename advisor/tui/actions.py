@@ -128,7 +128,7 @@ def _start(
 
 
 def _unless_left(app: AdvisorApp, show: Callable[[Found], object]) -> Callable[[Found], None]:
-    """Return a function that shows a value while the screen of now is shown.
+    """Return a function that shows a value only while the present screen is still shown.
 
     On another screen, the keys that are typed there would answer its question.
     """

@@ -8,7 +8,7 @@ from textual.drivers.linux_driver import LinuxDriver
 class ScreenDriver(LinuxDriver):
     """A driver that takes the terminal once, also if SIGCONT arrives while the screens are shown.
 
-    Textual's would take it again, and from then on give back the mode of the screens, in which
+    Textual's would take it again, and from then on restore the mode of the screens, in which
     commands get no enter. https://github.com/Textualize/textual/issues/3727 added the signal.
     """
 

@@ -147,7 +147,7 @@ it has written anything. At its end either follows."""
         return Text()
 
     def _draw_table(self, session: RunSession, rows: list[ProcessRow]) -> None:
-        """Show the processes, with the figures of now at the shape that was raced last."""
+        """Show the processes, with their present figures at the shape that was raced last."""
         answer = session.provisional
         baseline = answer.baseline if answer else None
         shape = baseline.cells[-1].shape if baseline and baseline.cells else None

@@ -62,7 +62,7 @@ def styled(content: str, style: str) -> Text:
 
 
 def format_clock(seconds: float) -> str:
-    """Return `MM:SS`, or `H:MM:SS` from one hour on."""
+    """Return `MM:SS`, or `H:MM:SS` for an hour or more."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

@@ -31,11 +31,11 @@ from probes.checking.stored_reference import (
     Reference,
 )
 
-#: Integers of which rounding changes more than this share are compared as numbers: hardly any
+#: Integers are compared as numbers if rounding changes more than this share of them: hardly any
 #: other share would be too large.
 MOST_CHANGED = 0.5
-#: Typical errors above this share of the output are none that rounding may be allowed: three times
-#: as much is the typical error of zeros. Turned choices change few elements.
+#: Largest typical error, as a share of the output, that is accepted as rounding: the typical error
+#: of zeros is three times as much. Turned choices change few elements.
 MOST_ROUNDING = 0.15
 #: The deviation of an output of another shape.
 OTHER_SHAPE = Deviation(rmse=math.inf)

@@ -96,8 +96,8 @@ def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
 def measure(values: Any, target: Any, shape: Sequence[int], least_scale: float = 0.0) -> Deviation:
     """Return the deviation of `values` from `target`, samples of outputs with `shape`.
 
-    The error of a row is a share of its size, of that of `target` or of `least_scale`. Where both
-    have the same mask value there is none.
+    The error of a row is a share of its size, of that of `target` or of `least_scale`. There is no
+    error where both have the same mask value.
     """
     if not target.size:
         return Deviation()

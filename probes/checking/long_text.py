@@ -59,8 +59,8 @@ def make_long_text(
 ) -> LongText:
     """Return the text with the log probabilities of the reference and the losses of eager PyTorch.
 
-    `sequences` is `(count, input + output tokens) int64`, of which whole sets of the largest batch
-    are used. `exact` and `eager` return the log probabilities of the next token at the last
+    `sequences` is `(count, input + output tokens) int64`; whole sets of the largest batch are used
+    of it. `exact` and `eager` return the log probabilities of the next token at the last
     `output_tokens` positions of sequences: `(rows, output tokens, vocabulary) float32`.
     """
     rows = max(request.batch_sizes)

@@ -1,7 +1,7 @@
 """Judge one output of one input set by its reference: exact, close or wrong.
 
-A program is also called again with one input. Results may differ by what rounding accounts for,
-because some kernels add in varying order. A difference beyond that means that operations race, and
+A program is also called again with one input. Results may differ by rounding, because some
+kernels add in varying order. A difference beyond that means that operations race, and
 no output of the program can be trusted.
 """
 

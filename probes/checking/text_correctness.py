@@ -105,7 +105,7 @@ def measure_agreement(
     near_tie = allowed_gap(reference, rules)
     pairs = [measure_pair(reference, *each, near_tie) for each in enumerate(scores)]
     metrics = merge([arm for arm, _ in pairs]) if pairs else None
-    # Over as many tokens as `metrics`.
+    # It covers as many tokens as `metrics`.
     eager = merge([eager for _, eager in pairs]) if pairs else reference.eager
     return Agreement(
         method=scores[0].method if scores else "tokens only",

@@ -44,7 +44,7 @@ class Job:
     workflow: WorkflowModule
     #: The model, once it is loaded.
     subject: Any = None
-    #: Of the import of the compiler ahead of the first build; 0.0 from then on.
+    #: Seconds of the import of the compiler ahead of the first build; 0.0 after that build.
     import_seconds: float = 0.0
 
     def at(self, shape: Shape) -> Job:

@@ -35,7 +35,7 @@ MOST_SEARCHED = 2000
 MISSING_KERNEL = "not implemented for"
 #: How CUDA reports an index that is out of range; no later call of the process succeeds.
 DEVICE_ASSERT = "device-side assert"
-#: How PyTorch reports operands of which some are on the CPU and some on the GPU.
+#: How PyTorch reports operands that are partly on the CPU and partly on the GPU.
 OTHER_DEVICE = "on the same device"
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
@@ -254,7 +254,7 @@ def _own_place_of(problem: BaseException) -> str:
 
 
 def _place_of(problem: BaseException) -> str:
-    """Return the file and line of the user's code in which it was raised; empty if in none."""
+    """Return the file and line of the user's code that raised it; empty if other code did."""
     frames = traceback.extract_tb(problem.__traceback__)
     own = [
         frame

@@ -52,7 +52,7 @@ def is_batched(arrays: list[Any], batch_size: int) -> bool:
 
 
 def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
-    """Return `batch_size` rows of each numpy array, from the first on; repeat them if too few."""
+    """Return the first `batch_size` rows of each numpy array; repeat them if there are too few."""
     return [
         array.take(range(batch_size), axis=0, mode="wrap") if array.ndim else array
         for array in arrays

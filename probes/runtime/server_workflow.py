@@ -250,7 +250,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes], seconds: float)
 
 
 def log_tail() -> str:
-    """Return how the worker's log ends, into which the server prints; empty without a log."""
+    """Return the end of the worker's log, which the server prints to; empty without a log."""
     log = pathlib.Path(os.environ.get(protocol.MARK_VARIABLE, ""), protocol.LOG)
     if not log.is_file():
         return ""

@@ -86,7 +86,7 @@ class BuiltWorker:
         self.job.channel.send(served.run_closed_loop(concurrency, seconds))
 
     def sample_texts(self, seconds: float) -> None:
-        """Check a text every so many seconds until the next token arrives, which is `enough`.
+        """Check a text at this interval until the next token arrives, which is `enough`.
 
         Raise `FailureError` for a wrong one after that token: the server has to serve the load.
         """

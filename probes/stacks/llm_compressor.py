@@ -27,7 +27,7 @@ VARIABLES = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
 GROUP_SIZES = {"W4A16": 128}
 #: The layer before the logits stays as it is.
 KEPT_LAYER = "lm_head"
-#: Types in which an engine may store the weights of each scheme. Four bits are packed in integers.
+#: Types that an engine may store the weights of each scheme in. Four bits are packed in integers.
 STORED_TYPES = {
     "W8A8": ("int8",),
     "W4A16": ("int32", "uint8"),

@@ -236,7 +236,7 @@ def _writing_lines(request: Request) -> tuple[str, str]:
 
 
 def starts(subject: Model, request: Request, provider: str = CPU) -> dict[str, StartLines]:
-    """Return the way that ships the file; there is none where the model is a file."""
+    """Return the way that ships the file; none if the model itself is a file."""
     export, _ = _writing_lines(request)
     if not export:
         return {}

@@ -27,7 +27,7 @@ PASSING = {
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Return the versions of PyTorch and of packages, of which a CPU has no Triton."""
+    """Return the versions of PyTorch and of packages; on a CPU without Triton."""
     cuda = {"cuda": torch.version.cuda} if torch.version.cuda else {}
     used = [package for package in packages if cuda or package != "triton"]
     return {"torch": torch.__version__, **{name: metadata.version(name) for name in used}, **cuda}
@@ -70,7 +70,7 @@ def setting_lines(request: Request) -> str:
     return ""
 
 
-#: Option with which weights and inputs of four dimensions have their channels last in memory.
+#: Option that puts the channels of weights and inputs of four dimensions last in memory.
 CHANNELS_LAST = "channels_last"
 
 
@@ -147,7 +147,7 @@ def each_call(call: str, *, result: str = "output") -> str:
 
 
 def generate_call(request: Request, *more: str) -> str:
-    """Return the expression with which a user generates as `TextGeneration` does."""
+    """Return the expression that generates text as `TextGeneration` does."""
     new = f"max_new_tokens={request.output_tokens}"
     arguments = ("attention_mask=torch.ones_like(prompts)", "do_sample=False", new, *more)
     return f"model.generate(prompts, {', '.join(arguments)})"

@@ -23,7 +23,7 @@ from probes.subjects.row_parts import is_near
 
 #: Number of states that a reason names.
 MAX_NAMED = 3
-#: A state may take some calls to show; they end after so many seconds.
+#: A state may take some calls to show: their number, and the seconds after which they end.
 LATER_CALLS, LATER_SECONDS = 40, 1.0
 #: Pairs of calls with other random numbers, if they take no longer.
 PAIRS = 16

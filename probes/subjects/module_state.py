@@ -33,7 +33,7 @@ INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEAVES = (bool, int, float, complex, str, bytes, type(None))
 #: The type of what `functools.lru_cache` returns.
 CACHED = type(functools.cache(len))
-#: What an iterator returns next, so many values, tells its place.
+#: Number of next values of an iterator that tell its place.
 NEXT_VALUES = 8
 #: Containers that can be emptied and filled again.
 PLAIN = {dict, collections.OrderedDict, list, set, collections.deque}

@@ -49,7 +49,7 @@ ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Div: operator.floordiv,
     ast.FloorDiv: operator.floordiv,
 }
-#: Token ids of which no table is found are below this: every vocabulary has them.
+#: Token ids are below this if no table of them is found: every vocabulary has them.
 INTEGERS_BELOW = 100
 #: Names of inputs with the types of tokens, and with the lengths of sequences.
 TYPES, TOKEN_TYPES = re.compile("token_?type|segment"), 2

@@ -68,7 +68,7 @@ def _on_host(tensor: torch.Tensor) -> Any:
 
 
 def _parts(output: Any) -> list[Any]:
-    """Return the values in a container or in an object, but for those of functions and modules.
+    """Return the values in a container or in an object, except in functions and modules.
 
     Of sets and objects without declared fields only tensors count: texts in a set have no fixed
     order, and numbers of an object may count its calls.
@@ -104,7 +104,7 @@ def is_cut(output: Any, seen: frozenset[int] = frozenset()) -> bool:
 
 
 def unseen_types(output: Any) -> set[str]:
-    """Return the types of the values of an output that `collect` drops, but for None."""
+    """Return the types of the values of an output that `collect` drops, except None."""
     if is_cut(output):
         return {f"values in more than {MAX_DEPTH} containers"}
     return types_in(output, lambda value: value is None or bool(collect(value)))

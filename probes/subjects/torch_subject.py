@@ -297,9 +297,9 @@ class TorchSubject(Subject):
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
         """Return outputs with inputs and weights off by one unit in the last place.
 
-        They are computed in the precision of the reference. Where that is the module's own, the
-        unit is that of the least exact precision in which it computes, such as autocast's. None
-        where the device has no memory.
+        They are computed in the precision of the reference. If that is the module's own, the unit
+        is that of the least exact precision that it computes in, such as autocast's. None if the
+        device has no memory.
         """
         if self.parameters > MAX_FLOAT64_PARAMETERS:
             return None

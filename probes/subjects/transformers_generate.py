@@ -114,7 +114,7 @@ RENAMED_IN = (5, 24)
 
 
 def cache_keyword(model: Any) -> str:
-    """Return the keyword with which the model's `forward` takes a cache.
+    """Return the keyword for the cache in the model's `forward`.
 
     It depends on the model as well as on the release of transformers: models with code of their own
     may keep the earlier one. Raise `UnsupportedError` for a model that takes no cache.

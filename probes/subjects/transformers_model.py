@@ -164,7 +164,7 @@ IMAGE = "pixel_values"
 SPECTROGRAM = "input_features"
 WAVEFORM = "input_values"
 DECODER_TOKENS = "decoder_input_ids"
-#: File next to a configuration with the size to which images are brought.
+#: File next to a configuration that states the size that images are scaled to.
 PREPROCESSOR = "preprocessor_config.json"
 CHANNELS = 3
 #: One second of sound at 16 kHz, the rate of the models that take a waveform.

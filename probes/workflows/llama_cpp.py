@@ -104,7 +104,7 @@ class EngineGeneration(EngineProgram):
         return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the tokens, of which the text has one word each."""
+        """Return the tokens; the text has one word for each."""
         width = len(token_word(0))
         rows = [
             [int(text[start + 1 : start + width]) for start in range(0, len(text), width)]

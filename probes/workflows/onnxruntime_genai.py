@@ -141,7 +141,7 @@ class EngineGeneration(EngineProgram):
         return sequences
 
     def _forced_log_probabilities(self, device_inputs: Any, tokens: Any, rows: int) -> Any:
-        """Return `(rows, positions, vocabulary) float32`; fewer rows if there are not so many."""
+        """Return `(rows, positions, vocabulary) float32`; fewer rows if the input has fewer."""
         generator = self._make_generator(device_inputs, tokens.shape[1])
         count, kept = len(device_inputs), []
         for position in range(tokens.shape[1]):

@@ -70,7 +70,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     first = f"; the graph breaks at {next(iter(breaks))}{more}" if breaks else ""
     proof = (
         f"{ran}, and {dynamo.count(outside, 'operator')} ran outside them{first}"
-        # Dynamo also opens a region for code of which it captured no operator.
+        # Dynamo also opens a region for code from which it captured no operator.
         if regions and stats["calls_captured"]
         else dynamo.with_cause("no compiled region ran")
     )
