@@ -148,11 +148,11 @@ def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
     return tuple(sorted(arms, key=lambda each: each.id != SERVING_BASELINE))
 
 
-def refuse_without_rival(question: Question, plan: Plan) -> None:
+def refuse_without_rival(question: Question, made: Plan) -> None:
     """Raise `NoStackError` where none of the workflows of `--workflows` can run here."""
     named = {ArmName.parse(name).workflow for name in question.workflows}
-    reasons = [each for each in plan.excluded if each.workflow in named]
-    if question.serves or not named or named & {each.workflow for each in plan.arms}:
+    reasons = [each for each in made.excluded if each.workflow in named]
+    if question.serves or not named or named & {each.workflow for each in made.arms}:
         return
     raise NoStackError(
         "; ".join(f"{each.name} cannot run here: {each.reason}" for each in reasons),

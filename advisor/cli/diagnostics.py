@@ -161,8 +161,8 @@ def list_environments(*, json: AsJson = False) -> None:
         table = [["environment", "state", "MiB", "licence", "for"]]
         for row in rows:
             state = f"{row.state}, with {', '.join(row.added)}" if row.added else row.state
-            size, workflows = str(row.disk_mib or "?"), ", ".join(row.workflows)
-            table.append([row.name, state, size, row.licence, workflows])
+            size, users = str(row.disk_mib or "?"), ", ".join(row.workflows)
+            table.append([row.name, state, size, row.licence, users])
         return plain_table(table)
 
     print_rows(rows, render, json=json)

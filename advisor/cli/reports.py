@@ -75,10 +75,10 @@ def report(
     else:
         run, *elsewhere = [context.store.find(name) for name in names]
         answer = answer_files.answer_of_run(run, platforms=elsewhere)
-    recipe = recipe_text.render_recommended(answer, run) if "html" in selected else None
+    code = recipe_text.render_recommended(answer, run) if "html" in selected else None
     others = [answer_files.answer_of_run(other) for other in elsewhere] if "csv" in selected else []
     for name in selected:
-        content = answer_files.write(name, answer, others, recipe)
+        content = answer_files.write(name, answer, others, code)
         suffix = answer_files.REPORT_FORMATS[name].suffix
         file = pathlib.Path(directory) / f"{answer.run_id}{suffix}"
         write_output(str(file), content)

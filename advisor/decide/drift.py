@@ -101,5 +101,5 @@ def _t_statistic(before: Sequence[float], after: Sequence[float]) -> float:
     return shift / error
 
 
-def count_stalls(seconds: Sequence[float], typical_seconds: float) -> int:
-    return sum(each > max(STALL_RATIO * typical_seconds, STALL_SECONDS) for each in seconds)
+def count_stalls(seconds: Sequence[float], typical: float) -> int:
+    return sum(each > max(STALL_RATIO * typical, STALL_SECONDS) for each in seconds)

@@ -124,7 +124,7 @@ def _advise(
                 results.by_arm[winner.arm],
                 catalogue.workflows,
                 decision,
-                trust=trust_grade,
+                grade=trust_grade,
                 budget=next_budget,
             )
         ),
@@ -255,7 +255,7 @@ def _next_steps(
     workflows: Sequence[Workflow],
     decision: Decision,
     *,
-    trust: Trust,
+    grade: Trust,
     budget: Budget | None,
 ) -> list[str]:
     """Return what to keep and to pin, and what makes the answer better founded.
@@ -281,20 +281,20 @@ def _next_steps(
         if not advised.workflow.startswith(PLAIN_COMPILE)
     ]
     others = [*unbuilt, *_installation_steps(answer.excluded, workflows)]
-    settle = _settling_steps(answer, decision, trust, budget) if len(answer.scores) > 1 else []
+    settle = _settling_steps(answer, decision, grade, budget) if len(answer.scores) > 1 else []
     if decision.word in {"LIKELY", "OPEN"}:
         return [*settle, *left_out, *others, *keep]
     return [*settle, *left_out, *keep, *others]
 
 
 def _settling_steps(
-    answer: Answer, decision: Decision, trust: Trust, budget: Budget | None
+    answer: Answer, decision: Decision, grade: Trust, budget: Budget | None
 ) -> list[str]:
     late = [each for each in answer.unmeasured if each.arm in decision.outstanding]
     again = answer.question.ask_again
     fix = next(filter(None, (each.fix for each in late)), again(all_arms=True))
     steps = [f"to measure {join_names([each.title for each in late])} too: {fix}"] if late else []
-    is_noisy = decision.word == "OPEN" or trust == "D"
+    is_noisy = decision.word == "OPEN" or grade == "D"
     if is_noisy or (decision.word == "LIKELY" and decision.needed_repetitions):
         changes = {"wait_for_quiet": "5min"} if is_noisy or budget is None else {}
         changes |= {"budget": budget.name} if budget else {}

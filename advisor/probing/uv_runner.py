@@ -87,11 +87,13 @@ def uv_environment(inherited: Mapping[str, str], pip_settings: Mapping[str, str]
     return environment
 
 
-def torch_backend(backend: str, uv: Mapping[str, str]) -> list[str]:
+def torch_backend(backend: str, configured: Mapping[str, str]) -> list[str]:
     """Return uv's option for the build of torch; none where the user has configured its source."""
-    if backend == "none" or any(map(uv.get, (TORCH_BACKEND, "UV_DEFAULT_INDEX", "UV_INDEX_URL"))):
+    if backend == "none" or any(
+        map(configured.get, (TORCH_BACKEND, "UV_DEFAULT_INDEX", "UV_INDEX_URL"))
+    ):
         return []
-    links = uv.get("UV_FIND_LINKS", "").split(",")
+    links = configured.get("UV_FIND_LINKS", "").split(",")
     folders = [pathlib.Path(link) for link in links if link and "://" not in link]
     if any(next(folder.glob("torch-*.whl"), None) for folder in folders):
         return []

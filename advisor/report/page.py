@@ -119,7 +119,7 @@ def _ranking_data(answer: Answer, ranking: Sequence[RankedArm]) -> str:
         for each in ranking
     ]
     weights = {name: getattr(answer.question.priorities, name) for name in CRITERIA}
-    text = json.dumps(
+    encoded = json.dumps(
         {
             "run": answer.run_id,
             "pillars": PILLARS,
@@ -134,7 +134,7 @@ def _ranking_data(answer: Answer, ranking: Sequence[RankedArm]) -> str:
             "arms": arms,
         }
     )
-    return "".join(SCRIPT_ESCAPES.get(character, character) for character in text)
+    return "".join(SCRIPT_ESCAPES.get(character, character) for character in encoded)
 
 
 @functools.cache
@@ -172,5 +172,5 @@ def security_policy(style: str, code: str) -> str:
     )
 
 
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def _hash(content: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"

@@ -187,25 +187,25 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     A table of more than two has the baseline, and the fastest arm if it is much faster; a sentence
     names both, too. These are there even if they are more than `most`, unless it is 0.
     """
-    ranking, advised = answer.ranking, answer.advised
+    ranked, advised = answer.ranking, answer.advised
     if not most:
         return []
-    kept = {*(each.arm for each in ranking[:FIRST_ARMS]), advised.arm if advised else ""}
+    kept = {*(each.arm for each in ranked[:FIRST_ARMS]), advised.arm if advised else ""}
     if most > FIRST_ARMS:
         least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
-        fastest = max(ranking, key=lambda each: each.speedup.value, default=None)
+        fastest = max(ranked, key=lambda each: each.speedup.value, default=None)
         kept.add(answer.results.baseline)
         if fastest is not None and fastest.speedup.value >= least:
             kept.add(fastest.arm)
-    compiled = next((each.arm for each in ranking if each.workflow == PLAIN_COMPILE), "")
+    compiled = next((each.arm for each in ranked if each.workflow == PLAIN_COMPILE), "")
     decision = answer.recommendation.decision if answer.recommendation else None
     named = (*decision.as_good, *decision.options_as_good) if decision else ()
     wanted = (*named, compiled)
     order = sorted(
-        ranking, key=lambda one: (one.arm not in kept, *(one.arm != each for each in wanted))
+        ranked, key=lambda one: (one.arm not in kept, *(one.arm != each for each in wanted))
     )
-    chosen = order[: max(most, sum(each.arm in kept for each in ranking))]
-    return [each for each in ranking if each in chosen]
+    chosen = order[: max(most, sum(each.arm in kept for each in ranked))]
+    return [each for each in ranked if each in chosen]
 
 
 def where_more_is(answer: Answer) -> list[str]:

@@ -81,8 +81,8 @@ class ProgramCell:
     #: Whether the outputs are close and not exact.
     is_close: bool = False
 
-    def call(self, arrays: list[Any]) -> list[Any]:
-        return next(run_program(self.workflow, self.program, [self.program.feed(arrays)]))
+    def call(self, inputs: list[Any]) -> list[Any]:
+        return next(run_program(self.workflow, self.program, [self.program.feed(inputs)]))
 
     def check(self, *, with_logprobs: bool = True) -> tuple[Checked, str | None]:
         """Return a reason if they are wrong. Timed calls compute no log probabilities of text."""

@@ -154,9 +154,9 @@ class ServedProgram:
     """Texts of a server; see `probes.adapter.TextProgram`. Prompts of a batch are sent at once."""
 
     def __init__(
-        self, url: str, server: Server, process: subprocess.Popen[bytes], request: Request
+        self, url: str, server: Server, server_process: subprocess.Popen[bytes], request: Request
     ) -> None:
-        self.url, self.server, self.process = url, server, process
+        self.url, self.server, self.process = url, server, server_process
         self._output_tokens = request.output_tokens
         self._seconds = request.load["request_seconds"]
 
@@ -234,12 +234,12 @@ class ServedProgram:
         return events.TextsSampled(checked), reason
 
 
-def wait_until_ready(url: str, process: subprocess.Popen[bytes], seconds: float) -> None:
+def wait_until_ready(url: str, server_process: subprocess.Popen[bytes], seconds: float) -> None:
     """Return when the server answers; raise `ServerEndedError` if it ends or takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if process.poll() is not None:
-            message = f"the server ended with status {process.returncode} before it answered"
+        if server_process.poll() is not None:
+            message = f"the server ended with status {server_process.returncode} before it answered"
             raise ServerEndedError(message + log_tail())
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host

@@ -101,7 +101,7 @@ def _explain(message: str) -> str:
 def _counted() -> dict[str, int]:
     """Return Dynamo's counts by message; a frame that it skips whole is not a graph break."""
     counted = counters["graph_break"] or counters["unimplemented"]
-    return {str(message): int(count) for message, count in counted.items()}
+    return {str(message): int(times) for message, times in counted.items()}
 
 
 #: Name of the file that a way writes.

@@ -128,9 +128,9 @@ class TorchProgram:
         return collect(output)
 
 
-def compile_module(subject: TorchSubject, inputs: list[Any], **arguments: Any) -> TorchProgram:
-    """Pass the arguments to `torch.compile`, which compiles in a first call."""
-    program = TorchProgram(subject, torch.compile(subject.module, **arguments))
+def compile_module(subject: TorchSubject, inputs: list[Any], **options: Any) -> TorchProgram:
+    """Pass the options to `torch.compile`, which compiles in a first call."""
+    program = TorchProgram(subject, torch.compile(subject.module, **options))
     program(program.feed(inputs))
     return program
 
@@ -149,8 +149,8 @@ def each_call(call: str, *, result: str = "output") -> str:
 def generate_call(request: Request, *more: str) -> str:
     """Return the expression that generates text as `TextGeneration` does."""
     new = f"max_new_tokens={request.output_tokens}"
-    arguments = ("attention_mask=torch.ones_like(prompts)", "do_sample=False", new, *more)
-    return f"model.generate(prompts, {', '.join(arguments)})"
+    given = ("attention_mask=torch.ones_like(prompts)", "do_sample=False", new, *more)
+    return f"model.generate(prompts, {', '.join(given)})"
 
 
 def count_operators_outside(

@@ -191,7 +191,7 @@ class RedirectedCasts(EagerMode):
         self._dtype = dtype
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, classes: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = {name: self._replace(value) for name, value in (kwargs or {}).items()}
         return func(*map(self._replace, args), **named)

@@ -227,12 +227,12 @@ def _is_own_class(kind: type) -> bool:
 @contextlib.contextmanager
 def restored(module: torch.nn.Module) -> Iterator[None]:
     """Restore attributes and buffers, but not parameters and what other objects hold."""
-    attributes, containers = [], []
+    dictionaries, containers = [], []
     for part in module.modules():
-        attributes.append((part.__dict__, {**part.__dict__}))
+        dictionaries.append((part.__dict__, {**part.__dict__}))
         plain = [each for each in part.__dict__.values() if type(each) in PLAIN]
         containers += [(each, copy.copy(each)) for each in plain]
-    held = (each for _, before in attributes for each in before.values())
+    held = (each for _, before in dictionaries for each in before.values())
     tensors = [
         (each, each.clone())
         for each in (*module.buffers(), *held)
@@ -244,7 +244,7 @@ def restored(module: torch.nn.Module) -> Iterator[None]:
         for each, contents in containers:
             each.clear()
             (each.extend if hasattr(each, "extend") else each.update)(contents)
-        for now, before in attributes:
+        for now, before in dictionaries:
             now.clear()
             now.update(before)
         for each, values in tensors:

@@ -51,7 +51,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
         return openvino_generation.build(subject, inputs, request)
     if shared := _dynamic_models.get(request.arm):
-        return program(subject, request, shared)
+        return _program_of(subject, request, shared)
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
         model = openvino.convert_model(onnx_export.export(subject, inputs, request))
@@ -66,10 +66,10 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     )
     if request.options.get("dynamic"):
         _dynamic_models[request.arm] = compiled
-    return program(subject, request, compiled, weight_bytes)
+    return _program_of(subject, request, compiled, weight_bytes)
 
 
-def program(
+def _program_of(
     subject: Model, request: Request, compiled: Any, weight_bytes: int | None = None
 ) -> OpenVinoProgram:
     lines = integration(subject, request)

@@ -84,15 +84,15 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def starts(subject: Any, request: Request) -> dict[str, StartLines]:
-    settings = f"import torch\n\n{pytorch.setting_lines(request)}"
+    first = f"import torch\n\n{pytorch.setting_lines(request)}"
     arguments = _arguments(request)
     generates = request.task == GENERATE
     return {
         **dynamo.with_cache_artifacts(integration(subject, request)),
-        **({} if generates else dynamo.with_compiled_function(settings, arguments)),
+        **({} if generates else dynamo.with_compiled_function(first, arguments)),
         **dynamo.with_compiled_blocks(
             subject.model if generates else subject.module,
-            settings,
+            first,
             arguments,
             _call_lines(request, "model"),
         ),

@@ -142,16 +142,16 @@ def weights_engagement(module: Any, compiled_share: float, compiled: str) -> Eng
 def integration(subject: Any, request: Request) -> str:
     names = ", ".join(imported_names(request))
     imports = f"from torchao.quantization import {names}"
-    quantise = f"quantize_(model, {expression(request)})"
+    quantising = f"quantize_(model, {expression(request)})"
     if request.task == GENERATE:
         from probes.stacks import decode_step
 
-        return decode_step.fixed_cache_lines(request, imports=[imports], preparation=[quantise])
+        return decode_step.fixed_cache_lines(request, imports=[imports], preparation=[quantising])
     return f"""\
 import torch
 {imports}
 
-{quantise}
+{quantising}
 compiled = torch.compile(model)
 {pytorch.each_call("compiled(*inputs)  # the first call compiles")}"""
 

@@ -284,7 +284,7 @@ def integration(subject: EngineSubject, request: Request) -> str:
     quantization, scheme = request.options.get("quantization"), request.options.get("scheme")
     quantised = f'quantization="{quantization}", ' if quantization else ""
     write = llm_compressor.integration_lines(scheme) if scheme else ""
-    checkpoint = '"quantised"' if scheme else "CHECKPOINT"
+    model = '"quantised"' if scheme else "CHECKPOINT"
     limits = "".join(f", {name}={value}" for name, value in subject.engine_limits.items())
     note = "  # length and memory are limited as measured: raise both for longer texts"
     variables = "".join(
@@ -294,7 +294,7 @@ def integration(subject: EngineSubject, request: Request) -> str:
     return f"""\
 {imports}{write}{variables}import vllm
 
-engine = vllm.LLM(model={checkpoint}, skip_tokenizer_init=True, dtype="{request.dtype}", {quantised}max_num_seqs={max(request.batch_sizes)}{limits}){note if limits else ""}
+engine = vllm.LLM(model={model}, skip_tokenizer_init=True, dtype="{request.dtype}", {quantised}max_num_seqs={max(request.batch_sizes)}{limits}){note if limits else ""}
 sampling = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True, detokenize=False)
 # Each call:
 outputs = engine.generate([{{"prompt_token_ids": prompt}} for prompt in prompts.tolist()], sampling)
