@@ -12,8 +12,9 @@ import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.decide.grades import BAND_STARTS, grade_of, grades_at, rounded
+from advisor.decide.grades import BAND_STARTS, grade_of, grades_at
 from advisor.decide.intervals import Array
+from advisor.decide.scoring import best_scored, candidates_of, may_be_advised
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
 from advisor.domain.question import Question
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
@@ -39,9 +40,16 @@ class Contest:
     results: Results
     #: All scored arms, those that fail a constraint included.
     measured: Sequence[ScoredArm]
-    viable: Sequence[ScoredArm]
     question: Question
     rubric: Rubric
+    #: Whether the machine was fit to measure on.
+    fit: bool = True
+
+    @functools.cached_property
+    def viable(self) -> list[ScoredArm]:
+        """The arms that meet all constraints; figures of an unfit machine exclude none that may."""
+        figures, fit = self.results.by_arm, self.fit
+        return [one for one in self.measured if may_be_advised(one, figures[one.arm], fit=fit)]
 
     @functools.cached_property
     def candidates(self) -> list[ScoredArm]:
@@ -210,12 +218,11 @@ class Contest:
 
 
 def judge_certainty(
-    contest: Contest, *, fit: bool = True, outstanding: Mapping[str, float] | None = None
+    contest: Contest, *, outstanding: Mapping[str, float] | None = None
 ) -> Decision:
     """Say how certain it is that the advised arm is the best one.
 
-    `fit` is whether the machine was fit to measure on, and `outstanding` has the highest possible
-    score, with its bonus, of each arm that may still be measured.
+    `outstanding` has the highest possible points of each arm that may still be measured.
     """
     advised, results, rule = contest.advised, contest.results, contest.rubric.decision
     shares, as_good = contest.shares_and_as_good()
@@ -231,7 +238,9 @@ def judge_certainty(
     is_checked = advised.arm == results.baseline or all(
         checked.accuracy_class != "unchecked" for checked in results.by_arm[advised.arm].correctness
     )
-    is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
+    is_limited = (
+        bool(leaders) or (needs_speed and (not contest.fit or processes == 1)) or not is_checked
+    )
     drawn_word = _word(share, high, rule)
     has_rivals = contest.candidates[1:] or (leaders and contest.measured[1:])
     word: DecisionWord | None = drawn_word if has_rivals else None
@@ -244,7 +253,7 @@ def judge_certainty(
         certain=shares[advised.arm] >= rule.certain,
         seed=contest.question.seed,
         chosen_for=_chosen_for(advised, contest.viable, results),
-        fit=fit,
+        fit=contest.fit,
         timed_once=tuple(arm for arm, count in counts.items() if count == 1),
         checked=is_checked,
         gains_little=contest.gains_little(shares.get(results.baseline, 0.0)),
@@ -263,21 +272,11 @@ def judge_certainty(
     )
 
 
-def best_scored(arms: Sequence[ScoredArm]) -> ScoredArm:
-    return max(arms, key=lambda each: (rounded(each.score + each.bonus), each.speedup, -each.rank))
-
-
-def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:
-    """Return the arm of each workflow that would be chosen, and the baseline.
-
-    The other arms do not count: the best draw of several arms that differ by chance is better than
-    any of them. The baseline needs no change of the code, so it stands for itself.
-    """
-    groups: dict[tuple[str, bool], list[ScoredArm]] = {}
-    for scored in arms:
-        if not scored.unproven:
-            groups.setdefault((scored.workflow, scored.arm == baseline), []).append(scored)
-    return [best_scored(own) for own in groups.values()]
+def is_settled(contest: Contest, decision: Decision) -> bool:
+    """Return whether the advice may be given: on an unfit machine, only if no error changes it."""
+    figures, bounds = contest.results.by_arm[contest.advised.arm], contest.question.constraints
+    is_met = not any(each.crossed_by(figures) for each in bounds)
+    return contest.fit or (is_met and decision.word != "OPEN")
 
 
 def _is_alternative(rival: ScoredArm, advised: ScoredArm) -> bool:

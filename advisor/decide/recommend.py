@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.costs import find_break_even, first_to_serve, price
-from advisor.decide.unmeasured import crossed_bounds, nothing_viable
+from advisor.decide.scoring import candidates_of
+from advisor.decide.unmeasured import nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MachineUnfitError
@@ -14,6 +15,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import (
+    ConstraintEffect,
     Decision,
     GuidelineOpinion,
     Recommendation,
@@ -47,31 +49,24 @@ def recommend(
     """
     question, results, scored = answer.question, answer.results, answer.scores
     is_unfit = results.is_busy if while_running else results.is_unfit
-    # Figures of an unfit machine exclude no arm that may meet a constraint.
-    rivals = [
-        each
-        for each in scored
-        if not each.failures or (is_unfit and crossed_bounds(each, answer.results.by_arm[each.arm]))
-    ]
-    if not rivals:
-        raise nothing_viable(answer, outstanding or ())
-    contest = certainty.Contest(results, scored, rivals, question, catalogue.rubric)
+    contest = certainty.Contest(results, scored, question, catalogue.rubric, fit=not is_unfit)
+    effects = sensitivity.constraint_effects(contest)
+    if not contest.viable:
+        raise nothing_viable(answer, outstanding or (), effects)
     winner = contest.advised
-    decision = certainty.judge_certainty(contest, fit=not is_unfit, outstanding=outstanding)
+    decision = certainty.judge_certainty(contest, outstanding=outstanding)
     next_budget = choose_next_budget(
         catalogue.presets.budgets.values(),
         question.budget,
         made=results.repeats,
         needed=decision.needed_repetitions,
     )
-    bounds = question.constraints
-    is_met = not any(each.crossed_by(answer.results.by_arm[winner.arm]) for each in bounds)
-    if is_unfit and not (is_met and decision.word != "OPEN"):
-        fastest = max(rivals, key=lambda each: (each.speedup, -each.rank))
+    if not certainty.is_settled(contest, decision):
+        fastest = max(contest.viable, key=lambda each: (each.speedup, -each.rank))
         leaders = (RankedArm(each, answer.results.by_arm[each.arm]) for each in (winner, fastest))
         again = answer.question.ask_again(budget=next_budget.name) if next_budget else ""
         raise machine_unfit(results, again, *leaders)
-    return _advise(answer, catalogue, winner, decision, by_shape, next_budget)
+    return _advise(answer, catalogue, winner, decision, by_shape, effects, next_budget)
 
 
 def _advise(
@@ -80,6 +75,7 @@ def _advise(
     winner: ScoredArm,
     decision: Decision,
     by_shape: Mapping[Shape, Sequence[ScoredArm]],
+    effects: tuple[ConstraintEffect, ...],
     next_budget: Budget | None,
 ) -> Recommendation:
     """Return the advice to use the winner, with what else the answer says of it and its rivals."""
@@ -113,7 +109,7 @@ def _advise(
         else find_break_even(results.by_arm[winner.arm], answer.baseline),
         first_to_serve=first_to_serve(candidates, question.requests),
         costs=price(candidates, question.price_of_all_devices),
-        constraints=sensitivity.constraint_effects(answer.scores, question.constraints, winner.arm),
+        constraints=effects,
         guideline=_guideline_opinion(answer, catalogue, winner, decision),
         advice_by_shape=advise_by_shape(
             winner, results, by_shape, catalogue.rubric.decision.faster_at_shape
@@ -161,7 +157,7 @@ def _name_leader(ranked: RankedArm, place: str, baseline: str) -> str:
 
 def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:
     """Return the best arm of another workflow or the baseline, else the next arm."""
-    candidates = certainty.candidates_of(viable, baseline)
+    candidates = candidates_of(viable, baseline)
     arms = candidates if len(candidates) > 1 else viable
     others = [each for each in arms if each is not winner]
     return min(others, key=lambda each: each.rank, default=None)

@@ -18,6 +18,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question, WeightFormat
 from advisor.domain.results import Adoption, Evidence, Rating, Results, ScoredArm
 from advisor.domain.rubric import DecisionRule
+from advisor.domain.text import describe_spread
 from advisor.domain.workflow import Workflow
 from probes.shape import Shape
 
@@ -175,6 +176,36 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
     )
 
 
+def best_scored(arms: Sequence[ScoredArm]) -> ScoredArm:
+    return max(arms, key=lambda each: (rounded(each.score + each.bonus), each.speedup, -each.rank))
+
+
+def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:
+    """Return the arm of each workflow that would be chosen, and the baseline.
+
+    The other arms do not count: the best draw of several arms that differ by chance is better than
+    any of them. The baseline needs no change of the code, so it stands for itself.
+    """
+    groups: dict[tuple[str, bool], list[ScoredArm]] = {}
+    for scored in arms:
+        if not scored.unproven:
+            groups.setdefault((scored.workflow, scored.arm == baseline), []).append(scored)
+    return [best_scored(own) for own in groups.values()]
+
+
+def without_constraint(
+    scored: Sequence[ScoredArm], index: int, results: Results, certain: float
+) -> tuple[ScoredArm, ...]:
+    """Return the arms as they are scored without the constraint that has this index."""
+    freed = [
+        msgspec.structs.replace(
+            each, failures=tuple(failed for failed in each.failures if failed.index != index)
+        )
+        for each in scored
+    ]
+    return rank(mark_unproven(freed, results, certain))
+
+
 def value_of(
     constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
 ) -> float | None:
@@ -219,3 +250,19 @@ def find_failures(
         for index, (constraint, value) in enumerate(zip(constraints, values, strict=True))
         if value is None or not constraint.admits(value)
     )
+
+
+def may_be_advised(scored: ScoredArm, measured: Measurement, *, fit: bool) -> bool:
+    """Return whether an arm meets all constraints; on an unfit machine, whether it may."""
+    return not scored.failures or (not fit and bool(crossed_bounds(scored, measured)))
+
+
+def crossed_bounds(scored: ScoredArm, measured: Measurement) -> list[str]:
+    """Return the figures whose error the arm's failed constraints lie in; empty unless all do."""
+    found = []
+    for failed in scored.failures:
+        spread = failed.constraint.crossed_by(measured)
+        if spread is None:
+            return []
+        found.append(f"{describe_spread(failed.constraint, spread)} ({scored.title})")
+    return found

@@ -6,12 +6,17 @@ Both follow from the scores without a search, because a score is linear in the w
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+import msgspec
+
+from advisor.decide.certainty import Contest, is_settled, judge_certainty
 from advisor.decide.grades import rounded
-from advisor.domain.constraints import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
+from advisor.decide.scoring import without_constraint
+from advisor.domain.constraints import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.recommendation import ConstraintEffect, Flip, Side
 from advisor.domain.results import ScoredArm
 
@@ -113,22 +118,21 @@ def _area(region: Sequence[Point]) -> Fraction:
     return abs(sum(turns, Fraction(0))) / 2
 
 
-def constraint_effects(
-    scored: Sequence[ScoredArm], constraints: Sequence[Constraint], answer: str | None
-) -> tuple[ConstraintEffect, ...]:
-    """Return, per constraint, the arm advised without it.
-
-    Without a constraint the `answer` stays unless an arm that it excludes takes the lead; the
-    answer itself need not lead, as it is the simplest of equally good workflows.
-    """
+def constraint_effects(contest: Contest) -> tuple[ConstraintEffect, ...]:
+    """Return, per constraint, the arm advised without it."""
+    results, certain = contest.results, contest.rubric.decision.certain
+    constraints = contest.question.constraints
     effects = []
     for index, constraint in enumerate(constraints):
-        free = [each for each in scored if not set(each.failed_indices) - {index}]
-        # By name, not by rank: the present rank depends on the constraint.
-        leader = min(
-            free, key=lambda each: (-rounded(each.score), -each.speedup, each.arm), default=None
+        others = (*constraints[:index], *constraints[index + 1 :])
+        other = dataclasses.replace(
+            contest,
+            measured=without_constraint(contest.measured, index, results, certain),
+            question=msgspec.structs.replace(contest.question, constraints=others),
         )
-        without = leader.arm if leader and index in leader.failed_indices else answer
+        # The words of a decision, which take long, are needed on an unfit machine alone.
+        is_answer = other.viable and (other.fit or is_settled(other, judge_certainty(other)))
+        without = other.advised.arm if is_answer else None
         effects.append(ConstraintEffect(constraint=constraint.text, without=without))
     return tuple(effects)
 

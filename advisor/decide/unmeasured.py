@@ -10,9 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 from packaging.specifiers import SpecifierSet
 
-from advisor.decide import sensitivity
 from advisor.decide.grades import declared_facts, rate
-from advisor.decide.scoring import find_failures, value_of, weigh
+from advisor.decide.scoring import crossed_bounds, find_failures, value_of, weigh
 from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm
 from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue, SiblingGain
@@ -22,10 +21,11 @@ from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
+from advisor.domain.recommendation import ConstraintEffect
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
-from advisor.domain.text import describe_spread, format_share, join_names, write_duration
+from advisor.domain.text import format_share, join_names, write_duration
 from advisor.domain.workflow import KnownFault, Workflow
 from probes.outcome import Failure, SkipCause
 
@@ -262,8 +262,13 @@ def possible_score(
     return None if find_failures(ratings, letters) else weigh(ratings, question)
 
 
-def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
-    """Return why no arm is advised; one of `outstanding` may meet the constraints."""
+def nothing_viable(
+    answer: Answer, outstanding: Collection[str], effects: Sequence[ConstraintEffect]
+) -> UserError:
+    """Return why no arm is advised; one of `outstanding` may meet the constraints.
+
+    `effects` says which arm would be advised without each of them.
+    """
     scored, measured = answer.scores, answer.results.by_arm
     constraints = answer.question.constraints
     if not scored:
@@ -293,7 +298,6 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
             f"{'; '.join(may_meet)}",
             next((each.fix for each in late if each.fix), longer),
         )
-    effects = sensitivity.constraint_effects(scored, constraints, None)
     ways = [
         f"without {effect.constraint} the answer would be {effect.without}"
         for effect in effects
@@ -303,17 +307,6 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
         f"no workflow meets --require {asked}; nearest: {nearest}",
         "; ".join(["relax or remove a constraint of --require", *ways]),
     )
-
-
-def crossed_bounds(scored: ScoredArm, measured: Measurement) -> list[str]:
-    """Return the figures whose error the arm's failed constraints lie in; empty unless all do."""
-    found = []
-    for failed in scored.failures:
-        spread = failed.constraint.crossed_by(measured)
-        if spread is None:
-            return []
-        found.append(f"{describe_spread(failed.constraint, spread)} ({scored.title})")
-    return found
 
 
 def _nearest(

@@ -253,7 +253,3 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failed_constraints(self) -> tuple[str, ...]:
         return tuple(failure.text for failure in self.failures)
-
-    @property
-    def failed_indices(self) -> tuple[int, ...]:
-        return tuple(failure.index for failure in self.failures)

@@ -1,7 +1,7 @@
 "use strict";
 // This repeats the program's rule with the same operations in the same order, so that the same weights give the same
-// floating-point scores: advisor/domain/constraints.py (shares, weigh, with_weight) and advisor/decide/scoring.py (rank) and
-// advisor/decide/certainty.py (best_scored).
+// floating-point scores: advisor/domain/constraints.py (shares, weigh, with_weight) and advisor/decide/scoring.py (rank,
+// best_scored).
 const data = JSON.parse(document.getElementById("ranking-data").textContent);
 let weights = { ...data.weights };
 

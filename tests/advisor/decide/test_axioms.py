@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import builders
+import built_answers
 import pytest
 from drawn import weights
 from hypothesis import given
@@ -18,9 +19,9 @@ from hypothesis import strategies as st
 from advisor.decide import certainty, scoring
 from advisor.decide.grades import BAND_STARTS, facts_of, rate
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
-from advisor.domain.constraints import LETTERS, Priorities
+from advisor.domain.constraints import LETTERS, PILLARS, Constraint, Priorities
 from advisor.domain.measurement import BuildSeconds, Interval, Measurement
-from advisor.domain.recommendation import Decision
+from advisor.domain.recommendation import Decision, Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Environment, Workflow
@@ -227,7 +228,7 @@ class Decided:
 def decide(run: Run) -> Decided:
     results, scored, rubric = score(run)
     question = builders.question(priorities=run.weights, seed=0)
-    contest = certainty.Contest(results, scored, scored, question, rubric)
+    contest = certainty.Contest(results, scored, question, rubric)
     return Decided(scored, contest.advised, certainty.judge_certainty(contest))
 
 
@@ -348,6 +349,26 @@ def test_a_loss_of_accuracy_needs_a_gain_that_is_shown() -> None:
                 assert ours.speedup / other.speedup > 1 + min(ours.spread, other.spread) / 2
 
 
+def advise(run: Run, *required: Constraint) -> Recommendation | None:
+    known = builders.catalogue(*{arm.workflow: workflow_of(arm) for arm in run.arms}.values())
+    asked = builders.question(priorities=run.weights, constraints=required)
+    head = builders.header(question=asked, catalogue=known)
+    return built_answers.answer_of(score(run)[0], head).recommendation
+
+
+def test_without_a_constraint_the_answer_is_what_deciding_without_it_gives() -> None:
+    changed = 0
+    for draw, run in random_runs(10, 2 * RUNS):
+        both = [Constraint(name, ">=", draw.randint(2, 3)) for name in draw.sample(PILLARS, 2)]
+        if (advice := advise(run, *both)) is None:
+            continue
+        for effect, other in zip(advice.constraints, reversed(both), strict=True):
+            without = advise(run, other)
+            changed += effect.without != advice.arm
+            assert effect.without == (without and without.arm)
+    assert changed
+
+
 @pytest.mark.slow
 def test_a_larger_error_of_the_answer_never_raises_its_word() -> None:
     for draw, run in [*random_runs(6), *close_runs(6)]:
@@ -392,5 +413,5 @@ def test_eager_never_stays_beside_an_exact_arm_that_scores_nearly_as_much() -> N
             scores = {each.arm: each.score for each in scored}
             if scores[fast.name] >= scores[builders.BASELINE] - 0.05:
                 checked += 1
-                assert certainty.best_scored(scored).arm != builders.BASELINE
+                assert scoring.best_scored(scored).arm != builders.BASELINE
     assert checked > RUNS

@@ -38,6 +38,7 @@ def assess(
     *workflows: Workflow,
     seed: int = 0,
     rubric: Rubric | None = None,
+    fit: bool = True,
     **allowed: Any,
 ) -> tuple[ScoredArm, Decision]:
     """Assess the arms of these workflows, and of ordinary ones."""
@@ -48,7 +49,7 @@ def assess(
     weights = priorities or builders.priorities()
     question = builders.question(priorities=weights, seed=seed)
     scored = scoring.score_arms(found, question, known)
-    contest = certainty.Contest(found, scored, scored, question, known.rubric)
+    contest = certainty.Contest(found, scored, question, known.rubric, fit=fit)
     return contest.advised, certainty.judge_certainty(contest, **allowed)
 
 
@@ -239,4 +240,4 @@ def test_of_arms_with_equal_scores_the_fastest_is_the_best() -> None:
         builders.scored_arm(name, score=2.0, rank=rank, speedup=speedup)
         for name, rank, speedup in (("slow", 1, 1.2), ("fast", 2, 1.3))
     )
-    assert certainty.best_scored([slow, fast]) == fast
+    assert scoring.best_scored([slow, fast]) == fast

@@ -387,7 +387,7 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expe
     known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
     arms = scoring.score_arms(results, question, known)
     answer = built_answers.answer(question=question, results=results, scores=arms, unmeasured=())
-    problem = nothing_viable(answer, ())
+    problem = nothing_viable(answer, (), ())
     assert isinstance(problem, NothingViableError)
     expect("nothing-viable", [problem.what, problem.next_step])
 
