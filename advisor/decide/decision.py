@@ -54,7 +54,7 @@ def answer_from_state(
         others = tuple(each for each in question.constraints if each.criterion != START)
         question = msgspec.structs.replace(question, constraints=others)
     resumable = None if state.finished else state.can_go_on
-    answer = _advise(
+    answer = _with_advice(
         Answer(
             run_id=header.run_id,
             created=header.created,
@@ -146,7 +146,7 @@ def answer_from_results(
     _check_figures(answer, catalogue)
     known = catalogue.for_question(question)
     again = msgspec.structs.replace(answer, question=question, rubric=known.rubric.name)
-    return _advise(again, known)
+    return _with_advice(again, known)
 
 
 def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
@@ -161,7 +161,7 @@ def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
         )
 
 
-def _advise(
+def _with_advice(
     answer: Answer,
     catalogue: Catalogue,
     evidence: Evidence | None = None,

@@ -222,7 +222,7 @@ def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
 
 
 #: Newest runs of the same work on the same device that are read.
-MOST_RUNS = 3
+MOST_EARLIER_RUNS = 3
 
 
 def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> tuple[Arm, ...]:
@@ -272,7 +272,7 @@ def _figure_of(
 def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
     """Return the median seconds of the cold builds in comparable stored runs, by arm."""
     seconds: dict[str, list[float]] = defaultdict(list)
-    for state in itertools.islice(_comparable_states(header, store), MOST_RUNS):
+    for state in itertools.islice(_comparable_states(header, store), MOST_EARLIER_RUNS):
         for arm, processes in state.processes.items():
             if processes and processes[0].ready:
                 seconds[arm].append(processes[0].build_seconds)

@@ -36,7 +36,7 @@ TRADE_OFF = (
 NEW_ROW = "new"
 #: Seconds between two looks at the runs that are going on.
 REFRESH_SECONDS = 2.0
-GLYPHS = {
+STATE_GLYPHS = {
     "running": "\N{BLACK RIGHT-POINTING TRIANGLE}",
     "paused": "\N{DOUBLE VERTICAL LINE}",
     "stopped": "\N{BLACK SQUARE}",
@@ -47,7 +47,7 @@ EXAMPLE_GLYPH, MARK_GLYPH = "\N{BLACK STAR}", "\N{BLACK DIAMOND}"
 
 
 #: Most rows of the list.
-MOST_RUNS = 500
+MOST_LISTED_RUNS = 500
 OPEN_MARK, BUSY_MARK, STOPPED_MARK = " (open)", " (busy)", " (stopped)"
 COLUMNS = (
     Column("mark", "", 1),
@@ -74,7 +74,7 @@ def list_items(store: Store) -> list[StoredItem]:
 
     Nothing is created in an empty store.
     """
-    entries = [] if store.is_empty() else store.history()[:MOST_RUNS]
+    entries = [] if store.is_empty() else store.history()[:MOST_LISTED_RUNS]
     items = [StoredItem(entry=entry, state=store.state_of(entry)) for entry in entries]
     return sorted(items, key=lambda item: item.state not in GOING_ON)
 
@@ -214,7 +214,7 @@ under the cursor, as p3-advisor compare does; esc unmarks it. t edits a note, d 
         now = self.app.context.now()
         for item in self._items:
             run_id = item.entry.run_id
-            glyph = MARK_GLYPH if run_id == self._marked else GLYPHS[item.state]
+            glyph = MARK_GLYPH if run_id == self._marked else STATE_GLYPHS[item.state]
             rows[run_id] = {"mark": glyph, **list_cells(item, self._summaries.get(run_id), now)}
         for file, answer in list_examples().items():
             rows[str(file)] = {

@@ -27,7 +27,7 @@ RowPhase = (
     Phase | Literal["queued", "imported", "ready", "measured", "serving", "final-check", "skipping"]
 )
 
-GLYPHS: dict[RowStatus, str] = {
+STATUS_GLYPHS: dict[RowStatus, str] = {
     "waiting": "\N{MIDDLE DOT}",
     "working": "\N{BLACK RIGHT-POINTING TRIANGLE}",
     "done": "\N{CHECK MARK}",
@@ -70,7 +70,7 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def glyph(self) -> str:
-        return GLYPHS[self.status]
+        return STATUS_GLYPHS[self.status]
 
     @property
     def style(self) -> str:
