@@ -90,7 +90,7 @@ def visible_gpus(gpus: Sequence[Gpu], visible_devices: str | None) -> list[Gpu]:
 
 
 def choose_further_gpus(
-    gpu: Gpu | None, count: int, machine: Machine, visible_devices: str | None = None
+    gpu: Gpu | None, count: int, machine: Machine, visible_devices: str | None
 ) -> tuple[str, ...]:
     """Return the UUIDs of the GPUs that share each model with `gpu`, `count` GPUs in all.
 

@@ -59,9 +59,7 @@ def grades_at(rule: GradeRule, places: Array) -> Array:
     return interpolate(places, knots, heights, below=rule.below, above=rule.above)
 
 
-def interpolate(
-    places: Array, xs: Array, ys: Array, *, below: Outside = "extend", above: Outside = "extend"
-) -> Array:
+def interpolate(places: Array, xs: Array, ys: Array, *, below: Outside, above: Outside) -> Array:
     """Interpolate linearly; beyond the points a slope continues, or the last value does."""
     import numpy as np
 

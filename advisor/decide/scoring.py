@@ -91,7 +91,7 @@ def _has_better_letter(one: ScoredArm, other: ScoredArm) -> bool:
 
 
 def score_by_shape(
-    results: Results, question: Question, catalogue: Catalogue, evidence: Evidence = "measured"
+    results: Results, question: Question, catalogue: Catalogue, evidence: Evidence
 ) -> dict[Shape, tuple[ScoredArm, ...]]:
     """Return the scores at each shape alone; empty for one shape, whose answer is that of all."""
     shapes = sorted({cell.shape for _, cell in results.cells})

@@ -63,7 +63,7 @@ class Gate:
 
 
 def execute_controlled(
-    run: Run, context: Context, wait_seconds: float | None = None
+    run: Run, context: Context, wait_seconds: float | None
 ) -> Iterator[LoggedEvent]:
     """Execute the rest of `run`, yield its events, and obey its commands meanwhile.
 
@@ -139,7 +139,7 @@ def _obey(
 
 
 def execute_for_screens(
-    run: Run, context: Context, lifeline: TextIO, wait_seconds: float | None = None
+    run: Run, context: Context, lifeline: TextIO, wait_seconds: float | None
 ) -> None:
     """End the process when `lifeline` closes without the line `stay`."""
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()

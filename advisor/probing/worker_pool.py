@@ -222,7 +222,7 @@ class WorkerPool:
         for worker, message in self._poll(seconds):
             yield self.record(worker, message)
 
-    def _poll(self, seconds: float | None = None) -> Iterator[tuple[Worker, Message]]:
+    def _poll(self, seconds: float | None) -> Iterator[tuple[Worker, Message]]:
         """Yield the messages of the workers; those of standbys are kept."""
         for worker, message in self.supervisor.poll(seconds):
             standby = self.standbys.get(worker.arm)

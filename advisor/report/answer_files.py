@@ -65,7 +65,7 @@ def write(
         ) from problem
 
 
-def to_html(answer: Answer, recipe: str | None = None) -> str:
+def to_html(answer: Answer, recipe: str | None) -> str:
     from advisor.report import page  # noqa: PLC0415 - template engines import slowly
 
     return page.render(answer, recipe)

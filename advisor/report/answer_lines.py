@@ -268,7 +268,7 @@ def refuses_lengths_alone(ranked: RankedArm) -> bool:
 MOST_COUNTS = 3
 
 
-def when_repaid(answer: Answer, break_even: Sequence[BreakEven], most: int = MOST_COUNTS) -> str:
+def when_repaid(answer: Answer, break_even: Sequence[BreakEven], most: int) -> str:
     """Return the requests after which the build has paid off, by shape, or the range of all.
 
     Empty where it pays off at none.

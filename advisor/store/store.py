@@ -157,9 +157,9 @@ class Store:
         readable = {entry.run_id for entry in self.history()}
         return [run_id for run_id in reversed(self._ids()) if run_id not in readable]
 
-    def finished_runs(self, model: str = "") -> Iterator[tuple[Run, Header]]:
-        """Return the readable finished runs of a model, or of all, newest first."""
-        return self._readable(lambda entry: entry.finished and model in {"", entry.model})
+    def finished_runs(self, model: str) -> Iterator[tuple[Run, Header]]:
+        """Return the readable finished runs of a model, newest first."""
+        return self._readable(lambda entry: entry.finished and entry.model == model)
 
     def _readable(self, is_wanted: Callable[[HistoryEntry], bool]) -> Iterator[tuple[Run, Header]]:
         for entry in [] if self.is_empty() else self.history():
