@@ -61,7 +61,7 @@ def load(
         workflows=read_workflows(directory, probes or probes_directory()),
         rubric=read(rubric or directory / "criteria.toml", Rubric),
         models=read(directory / "models.toml", Models),
-        presets=read(directory / "presets.toml", Presets),
+        presets=_read_presets(directory / "presets.toml"),
         gpus=read(directory / "gpus.toml", GpusFile)["gpu"],
         guidelines=read(directory / "guidelines.toml", GuidelinesFile)["guideline"],
         earlier_runs=read(directory / "earlier_runs.toml", dict[str, dict[str, EarlierRuns]]),
@@ -71,6 +71,15 @@ def load(
         starts=read(directory / "starts.toml", dict[str, StartWay]),
         improvements=read(directory / "improvements.toml", Improvements),
     )
+
+
+def _read_presets(file: pathlib.Path) -> Presets:
+    """Read the presets, with the names of their budgets from those of the tables."""
+    presets = read(file, Presets)
+    named = {
+        name: msgspec.structs.replace(each, name=name) for name, each in presets.budgets.items()
+    }
+    return msgspec.structs.replace(presets, budgets=named)
 
 
 def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workflow, ...]:

@@ -23,7 +23,8 @@ LARGEST_BATCH = 65536
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a run."""
 
-    name: str
+    #: That of its table in the presets, or its duration.
+    name: str = ""
     #: Seconds of timing the races.
     measuring_seconds: Annotated[float, msgspec.Meta(gt=0)]
     #: Limit in seconds of the whole run by task, builds included; a task without an entry has none.
