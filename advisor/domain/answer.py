@@ -218,7 +218,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def device_name(self) -> str:
-        return self.machine.name_device(self.question.gpu, self.question.devices_per_model)
+        return self.question.name_device(self.machine)
 
 
 def encode(document: object) -> str:

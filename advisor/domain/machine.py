@@ -95,10 +95,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def find_gpu(self, uuid: str | None) -> Gpu | None:
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
 
-    def name_device(self, uuid: str | None, count: int) -> str:
-        gpu = self.find_gpu(uuid)
-        return describe_gpus(gpu.name, count) if gpu else uuid or self.cpu.model
-
 
 class MachineActivity(msgspec.Struct, frozen=True, kw_only=True):
     """What else runs on the machine while nothing is measured, over some seconds."""

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from advisor.domain.constraints import Constraint, Priorities
+from advisor.domain.machine import Machine, describe_gpus
 from advisor.domain.model import Model
 from probes.shape import Shape
 
@@ -267,6 +268,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     def gpus(self) -> tuple[str, ...]:
         """UUIDs of all measured GPUs; empty on the CPU."""
         return (self.gpu, *self.further_gpus) if self.gpu else ()
+
+    def name_device(self, machine: Machine) -> str:
+        gpu = machine.find_gpu(self.gpu)
+        return (
+            describe_gpus(gpu.name, self.devices_per_model)
+            if gpu
+            else self.gpu or machine.cpu.model
+        )
 
     @property
     def devices_per_model(self) -> int:

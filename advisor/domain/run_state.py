@@ -297,4 +297,4 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def device_name(self) -> str:
-        return self.machine.name_device(self.question.gpu, self.question.devices_per_model)
+        return self.question.name_device(self.machine)
