@@ -166,18 +166,20 @@ def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
     return rounded(question.priorities.weigh(grades))
 
 
+def sort_key(scored: ScoredArm, points: float) -> tuple[float, float, str]:
+    """Return the place of an arm with these points: more points, then more speed, then the name."""
+    return -rounded(points), -scored.speedup, scored.arm
+
+
 def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
-    ordered = sorted(
-        scored,
-        key=lambda each: (bool(each.failures), -rounded(each.score), -each.speedup, each.arm),
-    )
+    ordered = sorted(scored, key=lambda each: (bool(each.failures), *sort_key(each, each.score)))
     return tuple(
         msgspec.structs.replace(one, rank=number) for number, one in enumerate(ordered, start=1)
     )
 
 
 def best_scored(arms: Sequence[ScoredArm]) -> ScoredArm:
-    return max(arms, key=lambda each: (rounded(each.score + each.bonus), each.speedup, -each.rank))
+    return min(arms, key=lambda each: sort_key(each, each.score + each.bonus))
 
 
 def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:

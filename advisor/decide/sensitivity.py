@@ -14,8 +14,7 @@ from fractions import Fraction
 import msgspec
 
 from advisor.decide.certainty import Contest, is_settled, judge_certainty
-from advisor.decide.grades import rounded
-from advisor.decide.scoring import without_constraint
+from advisor.decide.scoring import sort_key, without_constraint
 from advisor.domain.constraints import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.recommendation import ConstraintEffect, Flip, Side
 from advisor.domain.results import ScoredArm
@@ -49,7 +48,7 @@ def leading_regions(
     """
     functions: dict[ScoreFunction, str] = {}
     further_weights = tuple(getattr(priorities, name) for name in FURTHER_CRITERIA)
-    for scored in sorted(viable, key=lambda each: (-each.speedup, each.arm)):
+    for scored in sorted(viable, key=lambda each: sort_key(each, points=0.0)):
         pillars, further = (
             tuple(scored.ratings[name].grade for name in names)
             for names in (PILLARS, FURTHER_CRITERIA)
@@ -206,4 +205,4 @@ def grades_of(scored: ScoredArm) -> dict[str, float]:
 
 
 def leader_of(viable: Sequence[ScoredArm], scores: Mapping[str, float]) -> str:
-    return min(viable, key=lambda each: (-rounded(scores[each.arm]), -each.speedup, each.rank)).arm
+    return min(viable, key=lambda each: sort_key(each, scores[each.arm])).arm

@@ -111,7 +111,6 @@ def _ranking_data(answer: Answer, ranking: Sequence[RankedArm]) -> str:
             "arm": each.arm,
             "bonus": each.scored.bonus,
             "grades": [each.scored.ratings[name].grade for name in CRITERIA],
-            "rank": each.scored.rank,
             "speedup": each.scored.speedup,
             "barred": bool(each.scored.failures),
             "unproven": each.scored.unproven,

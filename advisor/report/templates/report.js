@@ -1,7 +1,7 @@
 "use strict";
 // This repeats the program's rule with the same operations in the same order, so that the same weights give the same
-// floating-point scores: advisor/domain/constraints.py (shares, weigh, with_weight) and advisor/decide/scoring.py (rank,
-// best_scored).
+// floating-point scores: advisor/domain/constraints.py (shares, weigh, with_weight) and advisor/decide/scoring.py
+// (sort_key, rank, best_scored).
 const data = JSON.parse(document.getElementById("ranking-data").textContent);
 let weights = { ...data.weights };
 
@@ -16,19 +16,21 @@ function score(arm, weights) {
   return Math.round(sum * 1e9) / 1e9;
 }
 
+function compareBy(points) {
+  return (left, right) =>
+    points(right) - points(left) || right.speedup - left.speedup || (left.arm < right.arm ? -1 : 1);
+}
+
 function rank(weights) {
   const scored = data.arms.map((arm) => ({ ...arm, score: score(arm, weights) }));
-  const compareArms = (left, right) =>
-    left.barred - right.barred || right.score - left.score || right.speedup - left.speedup ||
-    left.rank - right.rank;
-  return scored.sort(compareArms);
+  const byScore = compareBy((arm) => arm.score);
+  return scored.sort((left, right) => left.barred - right.barred || byScore(left, right));
 }
 
 function choose(ranked) {
   const proven = ranked.filter((arm) => !arm.unproven);
   const viable = proven.some((arm) => !arm.barred) ? proven.filter((arm) => !arm.barred) : proven;
-  const points = (arm) => Math.round((arm.score + arm.bonus) * 1e9) / 1e9;
-  return [...viable].sort((left, right) => points(right) - points(left) || right.speedup - left.speedup)[0];
+  return [...viable].sort(compareBy((arm) => Math.round((arm.score + arm.bonus) * 1e9) / 1e9))[0];
 }
 
 function withWeight(pillar, weight) {

@@ -227,7 +227,6 @@ def test_the_data_of_the_script_is_that_of_the_answer() -> None:
     assert [each["arm"] for each in data["arms"]] == ["compiled", builders.BASELINE]
     for each, scored in zip(data["arms"], made.scores, strict=True):
         assert each["grades"] == [scored.ratings[name].grade for name in CRITERIA]
-        assert each["rank"] == scored.rank
     assert data["weights"]["performance"] == made.question.priorities.performance
 
 
