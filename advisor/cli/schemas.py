@@ -49,8 +49,9 @@ DOCUMENTS = {"run", "comparison", "verification", "history", "run-header", "even
 EXIT_CODES = {
     "0": "success; after measuring: there is a recommendation, which may be OPEN; `verify`: the "
     "outputs are right, and the code is as fast as measured, or faster",
-    "1": "no workflow is viable, a regression was found with `--fail-on-regression`, `verify` "
-    "found other outputs or a lower speed-up than measured, or the program has a defect",
+    "1": "no workflow is viable, a comparison with `--fail-on-regression` or `--fail-on-undecided` "
+    "found a regression, `verify` found other outputs or a lower speed-up than measured, or the "
+    "program has a defect",
     "2": "usage error (an option, a name, a file or the model), or two runs that are not "
     "comparable",
     "3": "the machine or an environment lacks something, such as a GPU or torch",
