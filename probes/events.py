@@ -120,8 +120,8 @@ class Engagement(Event):
 
 
 @dataclasses.dataclass(frozen=True)
-class RecipeFacts(Event):
-    """What the recipe of this arm needs from its worker; `advisor.recipes` composes it."""
+class SnippetFacts(Event):
+    """What the snippet of this arm needs from its worker; `advisor.recipes` composes it."""
 
     #: How far outputs may be from those of eager PyTorch, by the text of a shape: for the task
     #: `forward` eager's error for each output, None for one that is not compared; for `generate` a

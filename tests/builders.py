@@ -40,7 +40,7 @@ from probes.events import (
     Imported,
     MemoryRead,
     Opened,
-    RecipeFacts,
+    SnippetFacts,
     Visited,
     WarmedUp,
 )
@@ -293,8 +293,8 @@ def interpreter_facts(distributions: dict[str, str], **changes: Any) -> Interpre
     return replace(facts, **changes)
 
 
-def recipe_facts(**changes: Any) -> RecipeFacts:
-    facts = RecipeFacts(allowances={"1": (1e-7,)}, serving_command=None, integration="")
+def snippet_facts(**changes: Any) -> SnippetFacts:
+    facts = SnippetFacts(allowances={"1": (1e-7,)}, serving_command=None, integration="")
     return replace(facts, **changes)
 
 

@@ -90,7 +90,7 @@ def measurement_of(
         settings=imported.settings if imported else {},
         adjusted=main.opened.adjusted if main.opened else {},
         facts=main.engaged.facts if main.engaged else {},
-        integration=main.recipe_facts.integration if main.recipe_facts else "",
+        integration=main.snippet_facts.integration if main.snippet_facts else "",
         visits=count_visits(processes),
         steady=all(
             warmed_up.steady for process in processes for warmed_up in process.warmed_up.values()

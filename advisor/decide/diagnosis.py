@@ -106,9 +106,9 @@ def read_inputs(state: RunState) -> MeasuredInputs | None:
     if not workloads:
         return None
     batched = [each.has_batch for each in workloads if each.has_batch is not None]
-    # What a worker reports for the recipe of its arm; all report the same.
-    recipes = [process.recipe_facts for each in state.processes.values() for process in each]
-    reported = next((recipe.inputs for recipe in recipes if recipe and recipe.inputs), ())
+    # What a worker reports for the snippet of its arm; all report the same.
+    facts = [process.snippet_facts for each in state.processes.values() for process in each]
+    reported = next((each.inputs for each in facts if each and each.inputs), ())
     return MeasuredInputs(
         fixed=max(workload.fixed_inputs for workload in workloads),
         has_length=workloads[-1].has_length,

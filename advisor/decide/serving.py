@@ -173,7 +173,7 @@ def summarise_server(
 
 def started_command(process: ProcessState, question: Question) -> str:
     """Return what starts the server, without paths of the measured machine; empty without one."""
-    serving, facts, imported = process.serving, process.recipe_facts, process.imported
+    serving, facts, imported = process.serving, process.snippet_facts, process.imported
     if serving is None:
         return ""
     known = {serving.tokenizer: question.model.name}

@@ -36,8 +36,8 @@ from probes.events import (
     Opened,
     Peaks,
     PhaseStarted,
-    RecipeFacts,
     Serving,
+    SnippetFacts,
     Sustained,
     TextsSampled,
     Visited,
@@ -66,7 +66,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     engaged: Engagement | None = None
     text_scores: TextScores | None = None
     user_metric: UserMetric | None = None
-    recipe_facts: RecipeFacts | None = None
+    snippet_facts: SnippetFacts | None = None
     warmed_up: dict[Shape, WarmedUp] = {}
     #: The first reading, of the built shapes, and the last, after others were tried.
     warm_memory: MemoryRead | None = None

@@ -23,7 +23,7 @@ from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 from advisor.probing.snippets import SnippetOptions, follow, make_arm, open_session, start
 from advisor.recipes.snippet import StartScripts, compose_starts
-from probes.events import Compared, Event, FirstReply, RecipeFacts
+from probes.events import Compared, Event, FirstReply, SnippetFacts
 from probes.files import count_bytes
 from probes.shape import Shape
 
@@ -43,7 +43,7 @@ def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
     while (planned := _next_arm(progress, tried)) is not None and progress.clock() < end:
         tried.add(planned.id)
         facts, eager = (
-            _recipe_facts(progress, each) for each in (planned, progress.state.plan.baseline)
+            _snippet_facts(progress, each) for each in (planned, progress.state.plan.baseline)
         )
         if facts is None or eager is None:
             continue
@@ -113,9 +113,9 @@ def _measure_arm(
         yield StartMeasured(arm=baseline.id, start=first)
 
 
-def _recipe_facts(progress: RunInProgress, planned: Arm) -> RecipeFacts | None:
+def _snippet_facts(progress: RunInProgress, planned: Arm) -> SnippetFacts | None:
     processes = reversed(progress.state.processes.get(planned.id, ()))
-    return next((each.recipe_facts for each in processes if each.recipe_facts), None)
+    return next((each.snippet_facts for each in processes if each.snippet_facts), None)
 
 
 class Starter:

@@ -19,12 +19,12 @@ from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.explanation import find_arms
 from advisor.store.files import read_regular
 from advisor.store.runs import Run
-from probes.events import RecipeFacts
+from probes.events import SnippetFacts
 from probes.facts import InterpreterFacts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ArmRecipe(RecipeFacts):
+class ArmRecipe(SnippetFacts):
     """The recipe of an arm. The command of a server that was under load is the one it started with.
 
     Requirements are pinned to a version, and `python` to a minor version; both are empty for an
@@ -78,7 +78,7 @@ def find_recipe(run: Run, arm: str) -> ArmRecipe | None:
     """Return what the last process of an arm reported; None if none did, or no server answered."""
     question, state = run.header().question, run.state()
     for process in reversed(state.processes.get(arm, ())):
-        facts, imported = process.recipe_facts, process.imported
+        facts, imported = process.snippet_facts, process.imported
         if facts is not None and imported is not None and imported.environment is not None:
             break
     else:

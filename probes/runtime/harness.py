@@ -118,7 +118,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     channel.send(engagement)
     if engagement.share < request.minimum_engaged_share:
         raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
-    facts = try_optional(lambda: recipe_facts(job, cells))
+    facts = try_optional(lambda: snippet_facts(job, cells))
     if facts is not None:
         channel.send(facts)
     report_losses(cells, job)
@@ -147,9 +147,9 @@ def read_memory(workflow: WorkflowModule) -> events.MemoryRead:
     return found
 
 
-def recipe_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.RecipeFacts:
+def snippet_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.SnippetFacts:
     workflow, subject, request = job.workflow, job.subject, job.request
-    return events.RecipeFacts(
+    return events.SnippetFacts(
         allowances={
             str(shape): program_cell.eager_allowance(
                 cell.reference, cell.rules, is_close=cell.is_close

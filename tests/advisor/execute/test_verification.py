@@ -67,8 +67,8 @@ def measured(
     def process(interpreter: str) -> Any:
         own = builders.interpreter_facts({"torch": "2.13.0+cpu"}, interpreter=interpreter)
         imported = Imported(versions={}, settings={}, environment=own)
-        facts = builders.recipe_facts(integration=lines)
-        return builders.process(imported=imported, recipe_facts=facts)
+        facts = builders.snippet_facts(integration=lines)
+        return builders.process(imported=imported, snippet_facts=facts)
 
     arms = (builders.arm(builders.BASELINE), builders.arm("compiled", **(arm_changes or {})))
     state = builders.run_state(

@@ -237,7 +237,7 @@ def measured(serving_command: str, serving: Serving = SERVING) -> Any:
     own = builders.interpreter_facts(distributions, interpreter="/envs/engine/bin/python")
     process = builders.process(
         imported=Imported(versions={"engine": "1.2"}, settings={}, environment=own),
-        recipe_facts=builders.recipe_facts(serving_command=serving_command),
+        snippet_facts=builders.snippet_facts(serving_command=serving_command),
         serving=serving,
     )
     planned = builders.arm("compiled", workflow="engine")

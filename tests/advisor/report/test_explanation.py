@@ -250,7 +250,7 @@ PIXELS = "pixel_values float32 [batch, 3, 224, 224]"
 def test_the_shapes_of_inputs_without_tokens_are_named(
     inputs: tuple[InputSpec, ...], shapes: str, home: pathlib.Path
 ) -> None:
-    facts = builders.recipe_facts(inputs=inputs)
+    facts = builders.snippet_facts(inputs=inputs)
     baseline = builders.BASELINE
     run = recorded_runs.make_run(
         Store(home),
@@ -259,7 +259,7 @@ def test_the_shapes_of_inputs_without_tokens_are_named(
         question=builders.question(model=FactoryModel(name="net.py:build"), batch_sizes=(1,)),
     )
     state = run.state()
-    process = builders.replace(state.processes[baseline][0], recipe_facts=facts)
+    process = builders.replace(state.processes[baseline][0], snippet_facts=facts)
     processes = {**state.processes, baseline: (process,)}
     answer = answer_from_state(run.header(), builders.replace(state, processes=processes))
     assert builders.known(answer.results.inputs).shapes == tuple(each.shape for each in inputs)

@@ -148,7 +148,7 @@ def measured(arm: str = "compiled", **changes: Any) -> Any:
     own = builders.interpreter_facts(distributions)
     facts = {
         "imported": Imported(versions={"onnx": "1.23.2"}, settings={}, environment=own),
-        "recipe_facts": builders.recipe_facts(integration=LINES),
+        "snippet_facts": builders.snippet_facts(integration=LINES),
         **changes,
     }
     arms = (builders.arm("compiled", extras={"torch": ("cpu",)}), builders.arm(builders.BASELINE))
@@ -190,7 +190,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
     )
     answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
-        arm_recipe.choose_recipe(answer, measured(recipe_facts=None), "")
+        arm_recipe.choose_recipe(answer, measured(snippet_facts=None), "")
     assert answer.run_id in problem.value.what
     assert refused.what in problem.value.what
     assert "--batch-sizes" not in problem.value.next_step
@@ -198,7 +198,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
 
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
-    run = measured(recipe_facts=builders.recipe_facts(coupled_rows=coupled))
+    run = measured(snippet_facts=builders.snippet_facts(coupled_rows=coupled))
     _, found = arm_recipe.choose_recipe(built_answers.answer(), run, "compiled")
     assert found.coupled_rows is coupled
 
@@ -272,7 +272,7 @@ def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path
     assert "numpy==2.4.6" in known.requirements
 
 
-@pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
+@pytest.mark.parametrize("missing", ["imported", "snippet_facts"])
 def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
     absent: dict[str, Any] = {missing: None}
     assert arm_recipe.find_recipe(measured(**absent), "compiled") is None

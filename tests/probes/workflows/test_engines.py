@@ -13,7 +13,7 @@ import workers
 from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, worker_request
 
 from advisor.recipes.snippet import imported_packages
-from probes.events import RecipeFacts
+from probes.events import SnippetFacts
 from probes.facts import EACH_CALL
 
 pytestmark = pytest.mark.slow
@@ -52,8 +52,8 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
         assert (agreement["positions"] > 0) == (workflow != "tensorrt_llm")
     (engaged,) = answer.events_of("engagement")
     assert engaged["share"] == 1.0
-    (reported,) = answer.events_of("recipe_facts")
-    facts = msgspec.convert(reported, RecipeFacts, str_keys=True)
+    (reported,) = answer.events_of("snippet_facts")
+    facts = msgspec.convert(reported, SnippetFacts, str_keys=True)
     assert [*facts.allowances] == [*map(str, SIZES)]
     assert workflow in imported_packages(facts.integration)
     assert EACH_CALL.search(facts.integration)
