@@ -24,12 +24,12 @@ from advisor.domain.errors import CatalogueError, reported_as
 from advisor.domain.plan import probe_file
 from advisor.domain.rubric import Guideline, Rubric
 from advisor.domain.serving import ServingRules
-from advisor.domain.workflow import EngineMemory, Integration, Workflow
+from advisor.domain.workflow import CountedLines, EngineMemory, Workflow
 
 #: The source of each number of lines that is declared without one; a test counts them.
 COUNTED = "counted in the lines that integration() of the probe returns"
 #: What a workflow with a probe has until `tests/generate.py` counts its lines.
-NOT_COUNTED = Integration(lines_changed=0, source="")
+NOT_COUNTED = CountedLines(lines_changed=0, source="")
 
 
 #: Content of `gpus.toml` and of `guidelines.toml`.
@@ -87,7 +87,7 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     file = directory / "workflows.toml"
     verified = read(directory / "verified.toml", dict[str, tuple[str, ...]])
     tables = read(file, dict[Literal["workflow", "environment"], dict[str, dict[str, Any]]])
-    integrations = read(directory / "integration.toml", dict[str, Integration])
+    integrations = read(directory / "integration.toml", dict[str, CountedLines])
     workflows = []
     for id_, table in tables.get("workflow", {}).items():
         has_probe = (probes / "workflows" / probe_file(id_)).is_file()
@@ -133,7 +133,7 @@ def _with_environments(
     }
 
 
-def _cite_counted_lines(table: Mapping[str, Any], integration: Integration | None) -> None:
+def _cite_counted_lines(table: Mapping[str, Any], integration: CountedLines | None) -> None:
     """Set the lines of `integration`, and the source of all lines that are declared as a number."""
     declared = table.get("declared", {})
     if integration is not None:

@@ -53,7 +53,7 @@ class DeclaredFacts(msgspec.Struct, frozen=True, kw_only=True):
     looked_up: str = ""
 
 
-class Integration(msgspec.Struct, frozen=True, kw_only=True):
+class CountedLines(msgspec.Struct, frozen=True, kw_only=True):
     """The lines that a user writes to adopt a workflow with its first arm."""
 
     #: Number of lines that eager PyTorch does not need.
@@ -185,7 +185,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     #: Empty for the workflow's id.
     application: str = ""
     #: Null where no probe gives one.
-    integration: Integration | None = None
+    integration: CountedLines | None = None
     #: Least compute capability, as `8.0`.
     min_compute_capability: str | None = None
     #: States that its server can split a model over several GPUs; null where it cannot.

@@ -18,7 +18,7 @@ from advisor.domain.errors import PlatformError
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Platform
 from advisor.domain.run_state import RunState
-from advisor.domain.workflow import Integration, Workflow
+from advisor.domain.workflow import CountedLines, Workflow
 from advisor.report import text_report
 from advisor.report.answer_files import answer_of_run
 
@@ -27,7 +27,7 @@ EAGER = "import torch\noutput = model(*inputs)\n"
 
 def workflow(id_: str, application: str = "", source: str = EAGER) -> Workflow:
     return builders.workflow(
-        id_, application=application, integration=Integration(lines_changed=1, source=source)
+        id_, application=application, integration=CountedLines(lines_changed=1, source=source)
     )
 
 

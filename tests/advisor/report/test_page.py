@@ -18,7 +18,7 @@ from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.recommendation import ShapeAdvice
 from advisor.domain.text import MISSING
-from advisor.domain.workflow import Integration
+from advisor.domain.workflow import CountedLines
 from advisor.report import markdown, page, parts
 from advisor.report.text_report import measured_at
 
@@ -78,7 +78,7 @@ def two_platforms() -> Answer:
         platform("CPU", compiled=1.0, pytorch_eager=0.5, broken=0.25),
         platform("GPU", ("broken",), compiled=0.25),
     ]
-    same = Integration(lines_changed=1, source="import torch\n")
+    same = CountedLines(lines_changed=1, source="import torch\n")
     workflows = [
         builders.workflow(name, integration=same)
         for name in ("compiled", builders.BASELINE, "broken")
