@@ -34,7 +34,6 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import racing, repetitions
-from advisor.execute.execution import has_answer
 from advisor.execute.run_in_progress import Recorder, RunInProgress
 from advisor.store.store import Store
 from probes.events import Ready, Visited
@@ -232,7 +231,7 @@ def simulate_run(
     )
     started = [(each, 0) for each in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
-    races = racing.race_shapes(progress, functools.partial(has_answer, header))
+    races = racing.race_shapes(progress)
     sessions.exhaust(recorder.record_each(races))
     sessions.exhaust(recorder.record_each(session.stop()))
     if repeats:

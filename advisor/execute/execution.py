@@ -193,7 +193,7 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
             yield from building.end_builds(progress, builds)
         else:
             yield from remaining.arms_to_add(progress)
-        yield from racing.race_shapes(progress, functools.partial(has_answer, header))
+        yield from racing.race_shapes(progress)
         waiting = remaining.waiting_arms(progress.state, question)
         # These differ as soon as a race was opened or closed.
         races, races_before = ((each.groups, each.closed) for each in (progress.state, before))
@@ -201,6 +201,8 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
         has_progress = (
             has_raced or builds.running or waiting != remaining.waiting_arms(before, question)
         )
+        # An answer that users see, or that leaves arms out, is decided as at the end: unlike
+        # `progress.answer`, it has no advice where equal workers differ so that nothing is decided.
         answer = answer_from_state(header, progress.state)
         if has_raced and answer.recommendation is not None:
             yield answer_so_far(answer, progress.state)
@@ -234,8 +236,3 @@ def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
         answer=AnswerSummary.of(answer),
         waiting=tuple(each.id for each in state.plan.arms if each.id in waiting),
     )
-
-
-def has_answer(header: Header, state: RunState) -> bool:
-    advice = answer_from_state(header, state).recommendation
-    return advice is not None and advice.decision.word != "OPEN"

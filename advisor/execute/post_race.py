@@ -29,7 +29,7 @@ def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     plan = progress.state.plan
     chosen = plan.arms
     if question.budget.skips_losing_arms and not question.all_arms:
-        chosen = leaders_of(progress.answer_of(progress.state), plan)
+        chosen = leaders_of(progress.answer(), plan)
     arms = [each.id for each in chosen if session.is_running(each.id) and each.duplicate_of is None]
     yield from sustain_fastest(progress)
     for arm in arms:
@@ -57,7 +57,7 @@ def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
     left = SHARE_OF_NEW_SHAPES * (progress.end - progress.clock())
     end = progress.clock() + min(budget.all_new_shapes_seconds, left)
     while limit > 0 and progress.clock() < end:
-        answer, plan = progress.answer_of(progress.state), progress.state.plan
+        answer, plan = progress.answer(), progress.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [each.id for each in arms if session.is_running(each.id)]
         untried = [arm for arm in running if arm not in tried]

@@ -83,10 +83,8 @@ class RaceEnds(NamedTuple):
         return self.decided if rounds >= DECIDING_ROUNDS else self.last
 
 
-#: Returns whether there is an answer with what has been measured so far.
-HasAnswer = Callable[[RunState], bool]
 #: Returns whether a race may end after its last complete round.
-MayEnd = Callable[[Race, RunState], bool]
+MayEnd = Callable[[Race], bool]
 #: Half of an interval that is narrow enough, as a logarithm: 5 %, or this share of the logarithm of
 #: the speed-up, because what a gain of 4x is worth does not depend on 5 %.
 NARROW, NARROW_SHARE = math.log(1.05), 0.1
@@ -94,7 +92,7 @@ NARROW, NARROW_SHARE = math.log(1.05), 0.1
 STALLED_SHARE = 0.9
 
 
-def ends_at_first_look(race: Race, _: RunState) -> bool:
+def ends_at_first_look(race: Race) -> bool:
     """Return whether the race has enough rounds for a first answer; its arms race again later."""
     return race.rounds >= DECIDING_ROUNDS and race.is_look
 
@@ -103,10 +101,11 @@ def ends_at_first_look(race: Race, _: RunState) -> bool:
 class StopRule:
     """When a race may end: an answer exists, and its intervals are narrow or shrink no further."""
 
-    has_answer: HasAnswer
+    #: Returns whether there is an answer with what has been measured so far.
+    has_answer: Callable[[], bool]
     _half_widths: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
-    def may_end(self, race: Race, state: RunState) -> bool:
+    def may_end(self, race: Race) -> bool:
         if race.rounds < DECIDING_ROUNDS or not race.is_look:
             return False
         before, ratios = self._half_widths, race.log_ratios()
@@ -116,10 +115,10 @@ class StopRule:
             or half > STALLED_SHARE * before.get(arm, math.inf)
             for arm, half in self._half_widths.items()
         )
-        return are_narrow and self.has_answer(state)
+        return are_narrow and self.has_answer()
 
 
-def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunEvent]:
+def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
     """Race the arms at each shape, with equal shares of the measuring time that is left.
 
     It stops when the baseline has ended. After the end of races, arms that join late race against
@@ -161,7 +160,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
         waiting = all_arms - progress.state.failed_arms - {*planned}
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and progress.session.headroom.fits_another_worker()
-        may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
+        may_end = ends_at_first_look if is_early else StopRule(progress.has_answer).may_end
         yield from _run_rounds(progress, race, shape, counts, ends, may_end)
 
 
@@ -215,7 +214,7 @@ def _run_rounds(
     """
     session = progress.session
     first_round = progress.state.groups[shape][-1].first_round
-    while not race.finished and not may_end(race, progress.state):
+    while not race.finished and not may_end(race):
         if race.rounds >= FEWEST_ROUNDS and progress.clock() >= ends.after(race.rounds):
             reason = "the measuring time is spent"
             yield RaceClosed(shape=shape, reason=reason, cause="out-of-time")

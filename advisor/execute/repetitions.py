@@ -99,7 +99,7 @@ def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iter
         if number > asked:
             if end is None:
                 end = min(clock() + seconds_while_open(question, progress.state), progress.end)
-            answer = progress.answer_of(progress.state)
+            answer = progress.answer()
             repeated = {arm for arms in progress.state.repeats.values() for arm in arms}
             is_unrepeated = answer.advised is not None and answer.advised.scored.arm not in repeated
             has_time = clock() + seconds <= progress.end
@@ -141,7 +141,7 @@ def build_ahead(progress: RunInProgress) -> None:
     arms = _next_arms(progress, 1)
     if len(arms) < progress.builds_at_once and session.headroom.fits_another_worker():
         numbered = [(each, state.next_process_number(each.id)) for each in arms]
-        cold = builds_to_repeat(progress.answer_of(state))
+        cold = builds_to_repeat(progress.answer())
         fits = session.headroom.fits_another_worker(len(arms))
         session.add_standbys(numbered, {each.id for each in arms} - cold if fits else set())
 
@@ -154,7 +154,7 @@ def _next_arms(progress: RunInProgress, number: int) -> tuple[Arm, ...]:
     """
     question, plan = progress.question, progress.state.plan
     if question.budget.repeated == "leaders" or number > question.budget.repeats:
-        arms = leaders_of(progress.answer_of(progress.state), plan)
+        arms = leaders_of(progress.answer(), plan)
     else:
         arms = arms_to_repeat(progress.state, question)
     if number == 1 and len(arms) == FEWEST_ARMS:
@@ -168,7 +168,7 @@ def _repeat_once(progress: RunInProgress, number: int) -> Iterator[RunEvent]:
         if not arms:
             return
         yield RepetitionStarted(repeat=number, arms=tuple(each.id for each in arms))
-    cold = builds_to_repeat(progress.answer_of(progress.state))
+    cold = builds_to_repeat(progress.answer())
     yield from _repeat_in_groups(progress, number, cold)
     yield from progress.session.stop()
 

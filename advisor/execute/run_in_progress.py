@@ -60,7 +60,7 @@ class RunInProgress:
     races_end: float
     end: float
     builds_at_once: int
-    #: Evaluates a state before the run has ended.
+    #: Decides on a state before the run has ended.
     answer_of: Callable[[RunState], Answer]
     #: Arms that the user skips before they start.
     to_skip: Collection[str] = ()
@@ -72,3 +72,11 @@ class RunInProgress:
     @property
     def state(self) -> RunState:
         return self.recorder.state
+
+    def answer(self) -> Answer:
+        """Decide on the run so far, which says what is measured next."""
+        return self.answer_of(self.state)
+
+    def has_answer(self) -> bool:
+        advice = self.answer().recommendation
+        return advice is not None and advice.decision.word != "OPEN"

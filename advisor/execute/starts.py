@@ -64,7 +64,7 @@ def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
     The others are those that no constraint excludes but one on a figure that is not known, where
     no arm is advised.
     """
-    answer, plan = progress.answer_of(progress.state), progress.state.plan
+    answer, plan = progress.answer(), progress.state.plan
     advised = answer.advised.scored.arm if answer.advised else ""
     leaders = sorted(
         leaders_of(answer, plan), key=lambda each: (each.id != advised, each == plan.baseline)

@@ -32,7 +32,6 @@ from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
 from advisor.domain.results import RaceResult
 from advisor.domain.run_events import Conditions, LoggedEvent, RunEvent, WorkerEnded
-from advisor.domain.run_state import RunState
 from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder
@@ -68,7 +67,7 @@ class SessionWithFailingBaseline(SimulatedSession):
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Race two batch sizes; there is always an answer, and no decision is asked for."""
     progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    return recorder.record_each(racing.race_shapes(progress, has_answer=lambda _: True))
+    return recorder.record_each(racing.race_shapes(progress))
 
 
 def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
@@ -95,7 +94,7 @@ def race_late_arm(others: dict[str, float], seconds: float) -> Recorder:
     sessions.exhaust(recorder.record_each(session.start([late])))
     progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
     ending = replace(progress, races_end=0.0, end=progress.clock() + seconds)
-    races = racing.race_shapes(ending, has_answer=lambda _: True)
+    races = racing.race_shapes(ending)
     sessions.exhaust(recorder.record_each(races))
     return recorder
 
@@ -125,29 +124,29 @@ def race_with(rounds: int, *, spread: float, log_speedup: float = 1.0) -> Race:
 
 
 def test_a_race_ends_at_a_look_when_there_is_an_answer_and_its_intervals_are_narrow() -> None:
-    rule = StopRule(has_answer=lambda _: True)
-    assert not rule.may_end(race_with(DECIDING_ROUNDS - 1, spread=0.001), RunState())
-    assert not rule.may_end(race_with(5, spread=0.001), RunState()), "5 rounds are no look"
-    assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.001), RunState())
+    rule = StopRule(has_answer=lambda: True)
+    assert not rule.may_end(race_with(DECIDING_ROUNDS - 1, spread=0.001))
+    assert not rule.may_end(race_with(5, spread=0.001)), "5 rounds are no look"
+    assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.001))
     races = [race_with(DECIDING_ROUNDS, spread=0.03, log_speedup=gain) for gain in (0.1, 2.0)]
-    ends = [StopRule(has_answer=lambda _: True).may_end(each, RunState()) for each in races]
+    ends = [StopRule(has_answer=lambda: True).may_end(each) for each in races]
     assert ends == [False, True], "a large gain need not be known as well as a small one"
 
 
 def test_a_race_goes_on_while_the_answer_does_not_stand() -> None:
-    assert not StopRule(has_answer=lambda _: False).may_end(race_with(6, spread=0.001), RunState())
+    assert not StopRule(has_answer=lambda: False).may_end(race_with(6, spread=0.001))
 
 
 def test_a_race_goes_on_while_wide_intervals_shrink_and_ends_when_they_stop() -> None:
-    rule = StopRule(has_answer=lambda _: True)
-    assert not rule.may_end(race_with(4, spread=0.5), RunState())
-    assert not rule.may_end(race_with(9, spread=0.5), RunState()), "the interval has shrunk"
-    assert rule.may_end(race_with(9, spread=0.5), RunState()), "as wide as at the last look"
+    rule = StopRule(has_answer=lambda: True)
+    assert not rule.may_end(race_with(4, spread=0.5))
+    assert not rule.may_end(race_with(9, spread=0.5)), "the interval has shrunk"
+    assert rule.may_end(race_with(9, spread=0.5)), "as wide as at the last look"
 
 
 def test_an_early_race_ends_at_the_first_look() -> None:
     races = [race_with(DECIDING_ROUNDS + more, spread=0.5) for more in (-1, 0, 1)]
-    ends = [racing.ends_at_first_look(each, RunState()) for each in races]
+    ends = [racing.ends_at_first_look(each) for each in races]
     assert ends == [False, True, False], "one more round is no look"
 
 
