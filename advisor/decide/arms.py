@@ -97,7 +97,7 @@ def measurement_of(
         ),
         diagnosis=tuple(_diagnose(state, planned.id, main, cell, peaks, dtype) for cell in cells),
         new_shape_results=new_shapes,
-        new_shapes=rate_new_shapes(new_shapes),
+        new_shape_rating=rate_new_shapes(new_shapes),
         new_shapes_complete=all(each.handling != "skipped" for each in new_shapes),
         starts=state.starts.get(planned.id, ()),
         variants=state.variants.get(planned.id, ()),
