@@ -116,14 +116,16 @@ class WorkerSession(WorkerPool):
     ) -> Iterator[RunEvent]:
         """Start a worker for each arm and process number, and let it import.
 
-        As many workers import at a time as there are processors. The arms in `built` keep the
-        caches of their finished builds; the caches of other arms are removed, as an interrupted
-        build may have left them. Wait for the imports of `awaited`, by default for all. Stop early
-        when the reference worker has failed, because nothing can be compared without it.
+        Half as many workers again as there are processors import at a time: with as many, an odd
+        number of workers would leave processors idle during the last import. The arms in `built`
+        keep the caches of their finished builds; the caches of other arms are removed, as an
+        interrupted build may have left them. Wait for the imports of `awaited`, by default for all.
+        Stop early when the reference worker has failed, because nothing can be compared without it.
         """
         processors = self.config.header.machine.cpu.usable_processors
+        most = processors + processors // 2
         for planned, process in arms:
-            yield from self.run_until(lambda: len(self.importing()) < processors)
+            yield from self.run_until(lambda: len(self.importing()) < most)
             if self.has_failed(REFERENCE):
                 return
             if planned.id not in built:
