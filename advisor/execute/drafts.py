@@ -31,7 +31,7 @@ from advisor.domain.text import write_count
 from advisor.domain.version import __version__
 from advisor.execute import build_rules, servers
 from advisor.execute.execution import refuse_foreign
-from advisor.execute.remaining import with_expected_builds
+from advisor.execute.expected_builds import with_expected_builds
 from advisor.probing import detection, env_registry
 from advisor.probing.examples import find_own_batch
 from advisor.probing.supervisor import require_sandbox

@@ -22,11 +22,8 @@ from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.run_state import Header
 from advisor.domain.workflow import DeclaredArm
 from advisor.execute import remaining
-from advisor.execute.remaining import (
-    arms_that_cannot_lead,
-    failure_of_sibling,
-    with_expected_builds,
-)
+from advisor.execute.expected_builds import with_expected_builds
+from advisor.execute.remaining import arms_that_cannot_lead, failure_of_sibling
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
