@@ -101,7 +101,7 @@ class Accuracy:
     #: What each call of the module changes without an effect on the outputs; programs may not.
     changed_states: tuple[str, ...] = ()
     #: How often one input was called again, and all results were the same within rounding.
-    repeats: Count = 0
+    same_input_calls: Count = 0
 
     @property
     def error(self) -> float | None:

@@ -313,7 +313,7 @@ def checked(batch_size: int = 1, **changes: Any) -> Checked:
             ratio_to_eager=1.0,
             cosine=1.0,
             worst_element=1e-6,
-            repeats=30,
+            same_input_calls=30,
         ),
     )
     return replace(found, **changes)

@@ -143,7 +143,7 @@ CHECKED: tuple[Figure[Checked], ...] = (
         Figure(name, float, operator.attrgetter(f"accuracy.{name}"))
         for name in (
             *("relative_error", "relative_error_eager", "ratio_to_eager", "cosine"),
-            *("worst_element", "top1", "kl_mean", "equal_tokens", "repeats"),
+            *("worst_element", "top1", "kl_mean", "equal_tokens", "same_input_calls"),
         )
     ),
     *(

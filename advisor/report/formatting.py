@@ -91,7 +91,7 @@ def accuracy_line(checked: Checked) -> str:
         ("top-1 {}", found.top1, lambda share: format_share(share, decimals=1)),
         ("equal tokens {}", found.equal_tokens, lambda share: format_share(share, decimals=1)),
         ("rounding alone {}", found.envelope, format_error),
-        ("one input called {} times", found.repeats or None, str),
+        ("one input called {} times", found.same_input_calls or None, str),
     ]
     parts = [text.format(write(value)) for text, value, write in figures if value is not None]
     return f"{', '.join([kind, *parts])}, against {checked.reference}"

@@ -147,8 +147,8 @@ def check_cell(cell: ProgramCell, job: Job) -> Checked:
     accuracy, difference = record.accuracy, None
     if job.request.checks_repeats and accuracy.fault not in UNREPEATABLE:
         racing = racing_operators(cell.workflow, cell.program)
-        repeats, difference = cell.check_repeats(repeat_limits(racing, job.request))
-        accuracy = dataclasses.replace(accuracy, repeats=repeats)
+        calls, difference = cell.check_repeats(repeat_limits(racing, job.request))
+        accuracy = dataclasses.replace(accuracy, same_input_calls=calls)
         record = dataclasses.replace(record, accuracy=accuracy)
     is_fixed = reason is None and cell.is_fixed()
     if is_fixed:

@@ -239,7 +239,7 @@ def test_the_line_has_every_known_figure() -> None:
         worst_element=0.1,
         top1=0.995,
         envelope=1e-3,
-        repeats=30,
+        same_input_calls=30,
     )
     line = accuracy_line(
         builders.checked(accuracy_class="close", accuracy=found, reference="float64")
