@@ -195,9 +195,9 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
     found = {}
     for each in answer.unmeasured:
-        is_open = each.status in {"timed-out", "excluded"} or each.skip_cause == "cannot-lead"
+        is_open = each.status in {"timed-out", "not-reached"} or each.skip_cause == "cannot-lead"
         is_possible = each.is_late or (each.workflow not in known and is_open)
-        if not each.was_planned or each.arm in too_slow or not is_possible:
+        if each.arm in too_slow or not is_possible:
             continue
         if potential := unmeasured.potential_of(each, answer, catalogue):
             found[each.arm] = potential.score

@@ -76,7 +76,7 @@ def _planned(
         workflow=planned.workflow,
         title=workflow.title_of(planned.id),
         option=planned.option,
-        status="excluded",
+        status="not-reached",
         reason=ended + ("timed at every shape" if is_begun else "measured"),
         fix=_measuring_step(header, state, final_problem),
     )
@@ -165,6 +165,7 @@ def _too_slow(missing: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:
     )
     return msgspec.structs.replace(
         missing,
+        status="excluded",
         reason=f"too few requests meet the limits at every rate that was tried{met}",
         fix="allow more with --ttft and --itl, or choose shorter requests with --lengths",
     )
@@ -331,7 +332,8 @@ def arms_to_retry(answer: Answer) -> tuple[str, ...]:
     return tuple(
         str(ArmName(one.workflow, one.option))
         for one in answer.unmeasured
-        if one.option is not None and one.status != "excluded" and one.skip_cause != "build-limit"
+        if one.option is not None and one.status not in {"excluded", "not-reached"}
+        if one.skip_cause != "build-limit"
     )
 
 

@@ -24,7 +24,7 @@ from probes.shape import Shape
 SCHEMA: Final = "p3-advisor/run/1"
 
 #: Why an arm or a workflow has no measurement.
-Status = Literal[FailureStatus, ExclusionStatus]
+Status = Literal[FailureStatus, "not-reached", ExclusionStatus]
 
 
 class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):

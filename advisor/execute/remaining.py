@@ -158,7 +158,7 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
     found = {
         each.arm: potential_of(each, answer, catalogue)
         for each in answer.unmeasured
-        if each.was_planned and each.status == "excluded"
+        if each.status == "not-reached"
     }
     return {
         arm: Failure("skipped", "build", _reason(each, advised), skip_cause="cannot-lead")

@@ -63,11 +63,7 @@ MOST_MISSING = 3
 
 def _missing(answer: Answer) -> str:
     arms = [
-        each.title
-        for each in answer.unmeasured
-        # An arm with an option was planned.
-        if each.was_planned and each.arm not in answer.served
-        if each.status == "excluded" or each.is_late
+        each.title for each in answer.unmeasured if each.status == "not-reached" or each.is_late
     ]
     if arms:
         return f"{name_some(arms, MOST_MISSING)} not measured"

@@ -18,7 +18,10 @@ HALF = 0.5
 TITLE = "Not ranked, or excluded by a constraint (!)"
 #: Statuses of workflows that were not tried, below those that failed, the more useful to know
 #: first.
-NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupported")
+NOT_TRIED: tuple[Status, ...] = (
+    *("skipped", "not-installed"),
+    *("not-reached", "excluded", "unsupported"),
+)
 
 
 def unranked(answer: Answer) -> Section:

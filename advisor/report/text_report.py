@@ -172,7 +172,7 @@ def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
         for each in answer.unmeasured
         if each.workflow in named - told
         # One with an option was planned, and a skipped one is named beside the certainty.
-        if each.was_planned and each.status not in {"skipped", "excluded"}
+        if each.was_planned and each.status not in {"skipped", "not-reached", "excluded"}
     ]
 
 

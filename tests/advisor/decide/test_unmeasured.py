@@ -101,7 +101,7 @@ def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
 ) -> None:
     found = broken(*ends)
     run_id = built_answers.finished_header().run_id
-    assert (found.status, found.fix) == ("excluded", f"p3-advisor resume {run_id}")
+    assert (found.status, found.fix) == ("not-reached", f"p3-advisor resume {run_id}")
     assert "stopped" in found.reason
     finished = broken(*ends, finished=True)
     assert "resume" not in builders.known(finished.fix)
@@ -233,7 +233,7 @@ def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
     ("left", "is_outstanding"),
     [
         (unmeasured(LATE, "timed-out"), True),
-        (unmeasured(LATE, "excluded"), True),
+        (unmeasured(LATE, "not-reached"), True),
         (unmeasured(LATE, "crashed"), False),
         (unmeasured(LATE, "unsupported", None), False),
         (unmeasured("compiled/fast", "timed-out"), False),
@@ -393,7 +393,7 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expe
 
 
 def test_the_gain_over_the_sibling_limits_an_arm() -> None:
-    left = unmeasured("compiled/slow", "excluded", "slow")
+    left = unmeasured("compiled/slow", "not-reached", "slow")
     found = builders.known(potential_of(left, answer(left), HEAD.catalogue))
     assert (found.sibling, found.gain) == ("compiled", SiblingGain(largest=0.9, runs=5))
     margin = HEAD.catalogue.presets.builds.gain_margin
@@ -401,7 +401,7 @@ def test_the_gain_over_the_sibling_limits_an_arm() -> None:
 
 
 def test_the_failed_arms_are_retried_by_their_names_in_the_option(made_run: Run) -> None:
-    made, unreached = answer_of_run(made_run), unmeasured("unreached", "excluded", "default")
+    made, unreached = answer_of_run(made_run), unmeasured("unreached", "not-reached", "default")
     others = (unreached, builders.unmeasured("absent"))
     assert arms_to_retry(replace(made, unmeasured=(*made.unmeasured, *others))) == (
         "broken/default",

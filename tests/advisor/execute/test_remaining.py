@@ -195,7 +195,7 @@ def without(answer: Answer, *arms: str) -> Answer:
             arm,
             workflow=arm.partition("/")[0],
             option=arm.partition("/")[2] or "default",
-            status="excluded",
+            status="not-reached",
         )
         for arm in arms
     )

@@ -76,7 +76,7 @@ def test_an_unfinished_run_has_the_command_that_resumes_it_and_its_missing_batch
 
 def test_what_an_unfinished_run_has_not_measured_is_named() -> None:
     names = ("a", "b", "c", "d", "e")
-    late = [builders.unmeasured(name, status="excluded", option="default") for name in names]
+    late = [builders.unmeasured(name, status="not-reached", option="default") for name in names]
     crashed = builders.unmeasured("broken", status="crashed", option="default")
     made = built_answers.answer(finished=False, unmeasured=(crashed, *late))
     assert ": A, B, C and 2 others not measured;" in stop_notice(made)[0]
