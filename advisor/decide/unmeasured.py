@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.decide.grades import declared_facts, rate
 from advisor.decide.scoring import crossed_bounds, find_failures, value_of, weigh
-from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm
+from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm, is_late
 from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.constraints import Constraint
@@ -111,10 +111,6 @@ def _step_of_failure(failure: Failure, header: Header, state: RunState) -> str |
     if failure.skip_cause == "cannot-lead":
         return header.question.ask_again(all_arms=True)
     return more_time(state, header.question) if is_late(failure) else failure.fix
-
-
-def is_late(failure: Failure) -> bool:
-    return failure.skip_cause == "out-of-time"
 
 
 def more_time(state: RunState, question: Question) -> str:

@@ -18,7 +18,7 @@ from advisor.domain.recommendation import Decision, DecisionWord, Recommendation
 from advisor.domain.results import Evidence, Results, ScoredArm
 from advisor.domain.serving import ServedArm
 from probes.accuracy import Checked
-from probes.outcome import FailureStatus, SkipCause
+from probes.outcome import Failure, FailureStatus, SkipCause
 from probes.shape import Shape
 
 SCHEMA: Final = "p3-advisor/run/1"
@@ -59,13 +59,13 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
     def was_planned(self) -> bool:
         return self.option is not None
 
-    @property
-    def is_late(self) -> bool:
-        """Return whether only the time of the run was missing.
 
-        It is outstanding if it could lead, and its next step is a longer budget.
-        """
-        return self.skip_cause == "out-of-time"
+def is_late(left_out: UnmeasuredArm | Failure) -> bool:
+    """Return whether only the time of the run was missing.
+
+    Such an arm is outstanding if it could lead, and its next step is a longer budget.
+    """
+    return left_out.skip_cause == "out-of-time"
 
 
 class RankedArm(NamedTuple):
