@@ -20,7 +20,7 @@ Fault = Literal[
     "row-error",
     "typical-error",
     "integers",
-    # Of text.
+    # Faults of text.
     "probabilities",
     "divergence",
     # Faults of the structure.
@@ -34,8 +34,8 @@ Fault = Literal[
 ]
 
 #: Why nothing of an output was compared: it differs from call to call; it has no elements; all of
-#: them depend on the order of equal values; rounding may change it into any other. Of one that
-#: differs in some elements only, the others were compared.
+#: them depend on the order of equal values; rounding may change it into any other. If only
+#: some elements differ, the others were compared.
 Uncomparable = Literal["random", "partly-random", "empty", "tied", "rounding"]
 
 

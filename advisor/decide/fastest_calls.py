@@ -316,13 +316,13 @@ def fastest_call(visits: Sequence[Sequence[float]]) -> float | None:
 def least_share(visits: Sequence[Sequence[float]], waited: float, threads: int) -> float:
     """Return the share of the fastest call that an undisturbed one takes at least.
 
-    Where the fastest calls of several visits do not agree, none may have been undisturbed: next to
-    six busy processes the fastest calls of 2.5 ms took 12, 14 and 20 ms. Nor where the typical call
-    is as fast: next to a process that shares a processor with a thread, each of 60 calls of 1 ms
-    took 124 ms or more. Each may then have waited for as long as all threads did in the visit, of
-    which `waited` is a share. Calls that agree may all have had the same waits, if they are longer
-    than one: next to four busy processes the fastest calls of 3 ms took 12.0 to 12.6 ms in five
-    visits. They have then waited for as long as one of the threads did.
+    All calls may have been disturbed if the fastest ones of several visits do not agree: next to
+    six busy processes the fastest calls of 2.5 ms took 12, 14 and 20 ms. The same holds if the
+    typical call is as fast: next to a process that shares a processor with a thread, each of 60
+    calls of 1 ms took 124 ms or more. Each call may then have waited for as long as all threads
+    did, which is the share `waited` of the visit. Calls that agree, but take longer than a wait,
+    may all have had the same waits: next to four busy processes the fastest calls of 3 ms took 12.0
+    to 12.6 ms in five visits. They may have waited for as long as one of the threads did.
     """
     fastest = fastest_call(visits)
     if fastest is None:

@@ -148,7 +148,7 @@ def machine_unfit(
 
 
 def _name_leader(ranked: RankedArm, place: str, baseline: str) -> str:
-    """Return in what an arm leads; empty where its speed is not known, and for the baseline."""
+    """Name the arm, its lead and its speed; empty for an unknown speed and for the baseline."""
     if ranked.arm == baseline or is_unknown(ranked.speedup):
         return ""
     speedup = write_speedup(ranked.speedup, unfit=True, in_words=True)

@@ -43,7 +43,7 @@ def leading_regions(
 ) -> dict[str, tuple[Point, ...]]:
     """Return the corners of the region in which each arm leads, without arms that lead nowhere.
 
-    The bonus counts, and the weights of the further criteria stay. Of arms with the same points at
+    The bonus counts, and the weights of the further criteria stay. If arms have the same points at
     all weights, the fastest has the whole region.
     """
     functions: dict[ScoreFunction, str] = {}
@@ -194,7 +194,7 @@ def _follow_lead(
         position = min(crossings.values(), default=1.0)
         if position > 1.0 - SAME_SCORE:
             return changes
-        # Of several scores that cross at one position, the steepest leads after it.
+        # If several scores cross at one position, the steepest leads after it.
         equal = [each for each in viable if crossings.get(each.arm, 1.0) - position < SAME_SCORE]
         leader = leader_of(equal, rises)
         changes.append((position, leader))

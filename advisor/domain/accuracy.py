@@ -32,7 +32,7 @@ def worst_error(checks: Iterable[Checked]) -> float | None:
     return max((error for error in errors if error is not None), default=None)
 
 
-#: What is the case with outputs that are not compared; of one of several outputs, and of a part.
+#: How texts describe outputs that are not compared: one of several outputs, or a part of one.
 UNCOMPARED: dict[Uncomparable, str] = {
     "random": "different in each call",
     "partly-random": "random in some elements",

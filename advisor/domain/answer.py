@@ -41,7 +41,7 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
     fix: str | None = None
     #: Why the arm was skipped; null if it was not.
     skip_cause: SkipCause | None = None
-    #: The comparisons of its outputs as far as it came.
+    #: The comparisons of its outputs that were made before it failed.
     checks: tuple[Checked, ...] = ()
 
     @classmethod

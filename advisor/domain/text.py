@@ -44,7 +44,7 @@ def keep_units(text: str) -> str:
 def shorten_text(text: str, most: int = 120) -> str:
     """Return the whole sentences and clauses of the first line within `most` characters.
 
-    Of a longer clause its words, and `...`.
+    If the first clause is longer, return its first words and `...`.
     """
     line = " ".join(text.strip().partition("\n")[0].split())
     if len(line) <= most:

@@ -1,4 +1,4 @@
-"""In which order arms are built, which of them race first, and those that wait for a build."""
+"""The order in which arms are built, which of them race first, and which wait for a build."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from probes.outcome import Failure
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
     """Return the arms in build order: among equals, those that promise most for their seconds.
 
-    Of each workflow that has not raced, one arm precedes those of workflows that have a figure: one
-    that the model calls for, if there is any.
+    One arm of each workflow that has not raced precedes those of workflows that have a figure: an
+    arm that the model calls for, if there is any.
     The duplicate precedes all others, because every race needs it, and arms of an open race precede
     those that wait for memory. Arms that must be built alone follow the others. Arms whose builds
     are expected to exceed their limit come last: they cannot change the answer.
@@ -73,8 +73,8 @@ def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
 def early_arms(progress: RunInProgress, arms: Sequence[Arm]) -> Sequence[Arm]:
     """Return the arms that race first: those with short builds that wait for no other race.
 
-    All that wait for none if no build is short, and all arms after the first race. An arm whose
-    build time is not known is not early. Of each workflow the first arm is early, and the further
+    If no build is short, return all that wait for no race; after the first race, return all. An arm
+    whose build time is not known is not early. The first arm of each workflow is early, and further
     ones only while they and the duplicate are fewer than the builds at once: the first answer waits
     for no build that would queue.
     """

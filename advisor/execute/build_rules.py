@@ -27,7 +27,7 @@ IMPORT_SECONDS = 5.0
 HOPELESS_FACTOR = 2.0
 #: A build that takes this many times its expected seconds may hang.
 OVERDUE = 2.5
-#: Processors of each build from which on builds side by side end sooner than one after the other.
+#: Fewest processors of each build with which builds side by side end sooner than one by one.
 #: With four, a U-Net's build for one shape took 29 s beside three others, and 20 s beside one.
 PROCESSORS_OF_A_BUILD = 5
 #: A race waits so long for arms that are nearly built: to race later costs about as much.

@@ -153,7 +153,7 @@ def propose_again(
     `budget` and the interpreter `python` replace those of the question; another interpreter has to
     measure all these arms, as has a run with `all_arms`, which has no time limit. Raise
     `GpuNotAttachedError` if the GPU of the question is not attached, and `ForeignRunError` for a
-    run of others.
+    foreign run.
     """
     refuse_foreign(header)
     question, catalogue = header.question, header.catalogue

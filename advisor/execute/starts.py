@@ -61,8 +61,7 @@ def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
 def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
     """Return the next arm to start: the advised one, its rivals, the baseline, then others.
 
-    The others are those that no constraint excludes but one on a figure that is not known, where
-    no arm is advised.
+    If no arm is advised, the others are those that only a constraint on an unknown figure excludes.
     """
     answer, plan = progress.answer(), progress.state.plan
     advised = answer.advised.scored.arm if answer.advised else ""
@@ -89,7 +88,7 @@ def _measure_arm(
 ) -> Iterator[StartMeasured]:
     """Yield the starts of an arm, those with a right reply once more after the check.
 
-    The first script is that of eager PyTorch. Of the baseline it is the only one.
+    The first script is that of eager PyTorch; the baseline has no other.
     """
     (eager, *own), config = scripts, progress.session.config
     question, baseline = progress.question, progress.state.plan.baseline

@@ -148,7 +148,7 @@ class MemoryHeadroom:
     def update_from(self, pid: int) -> None:
         """Raise the largest peak to what the process `pid` uses now; nothing for one that is gone.
 
-        Of a GPU that is what all workers use by then, which is at least as much.
+        On a GPU it counts what all workers use by then, which is at least as much.
         """
         used: int | None = None
         if self.monitor is not None:

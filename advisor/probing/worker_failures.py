@@ -88,7 +88,7 @@ LAST_WORDS = (
     re.compile(r"what\(\):\s*\S.*"),
     # Further threads that throw add "terminate called recursively", which says nothing.
     re.compile(r"terminate called (after|without) .*"),
-    # Of a signal, the outcome has the name, and the frame that it met says more.
+    # The outcome names a signal, and the frame that the signal met says more.
     re.compile(
         r"Fatal Python error: (?!(Aborted|Bus error|Floating.point exception|Illegal instruction"
         r"|Segmentation fault)$).*"

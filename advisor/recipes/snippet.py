@@ -154,8 +154,8 @@ def count_wrapper_lines(integration: str, inputs: Sequence[InputSpec]) -> int:
 def shorten(integration: str, most: float, part: int, known: str = IMPORT_TORCH) -> list[str]:
     """Return all lines, without comments and checks if they are more than `most`.
 
-    Of more code there are whole statements, and a comment that stands for the others, in `part`
-    lines at most. The line `known` is left out: the user's code has it.
+    If they are still more, return whole statements, and a comment in place of the others, in at
+    most `part` lines. The line `known` is left out: the user's code has it.
     """
     note, _, rest = integration.partition("\n")
     if note.startswith("#") and not EACH_CALL.match(f"{note}\n"):

@@ -118,7 +118,7 @@ NAMES = {each.suffix: name for name, each in REPORT_FORMATS.items()}
 
 def is_file(name: str) -> bool:
     """Check whether `name` is a file with an answer rather than a stored run."""
-    return name.endswith(REPORT_FORMATS["json"].suffix) and os.path.isfile(name)  # noqa: PTH113 - too long a name is none
+    return name.endswith(REPORT_FORMATS["json"].suffix) and os.path.isfile(name)  # noqa: PTH113 - False for a name that is too long
 
 
 def answer_of_run(

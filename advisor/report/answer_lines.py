@@ -131,8 +131,7 @@ MOST_CODE_LINES = 10
 def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[str]:
     """Return the lines that adopt the advised arm; none for eager PyTorch, which needs none.
 
-    Of code with more than `most` lines, there are `part` lines; of a server without room, its
-    start.
+    Code with more than `most` lines is cut to `part` lines, and a server without room to its start.
     """
     advised = answer.advised
     if advised is None or advised.arm == EAGER:

@@ -93,7 +93,7 @@ exec {command} "$@"
 def render_short(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
     """Return the server that was under load, or the snippet; raise `NoRecipeError` without one.
 
-    Of an answer without its run, return the command, or the lines that adopt the arm.
+    For an answer without its run, return the command, or the lines that adopt the arm.
     """
     if answer.question.serves:
         return render_server(answer, ranked, recipe)

@@ -1,7 +1,7 @@
 """Write a run as one file and import it on another machine.
 
 The first line is a manifest with a checksum, the second is the run's header, and each further line
-is an event. Of interpreters and of a local model an exported run has the file names alone; other
+is an event. An exported run has only the file names of interpreters and of a local model; other
 paths in messages of stacks stay in it.
 
 A file may come from anybody. The checksum detects damage and does not authenticate the sender: an

@@ -2,7 +2,7 @@
 
 The check of generated text compares a few hundred positions; this one has enough to tell a loss of
 a percent. Each arm is forced to generate the text, and its log probabilities are compared with the
-reference's in float32. Of the reference, the likeliest tokens of each position are kept; the others
+reference's in float32. The likeliest tokens of the reference are kept at each position; the others
 count as one, so a divergence is a lower bound, and close to the truth for a trained model.
 """
 

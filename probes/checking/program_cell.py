@@ -149,8 +149,8 @@ def eager_allowance(
 
     For a forward pass that is, for each tensor, the error that rounding accounts for or, where the
     outputs are close, the user's tolerance; None for one that is random or depends on the order of
-    equal values. Of integers it is the share that may differ. For generated text it is by how much
-    eager may prefer another token, in nats.
+    equal values. For integers it is the share that may differ, and for generated text
+    how much eager may prefer another token, in nats.
     """
     if isinstance(reference, text_reference.TokenReference):
         # The log probabilities of eager PyTorch have errors too.

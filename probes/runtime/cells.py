@@ -1,6 +1,6 @@
 """Open the model of a worker; build, check and warm up the program for each shape.
 
-Of a trained model, also report what the arm loses: along a long text, and by the user's metric.
+For a trained model, also report what the arm loses: along a long text, and by the user's metric.
 """
 
 from __future__ import annotations

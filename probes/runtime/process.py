@@ -175,7 +175,7 @@ MODULES = (".py", ".so", ".pyd")
 def read_environment() -> InterpreterFacts:
     """Return what a script needs to run like this worker.
 
-    Of a distribution that is installed several times, the version is that of the first found.
+    If a distribution is installed several times, the version is that of the first found.
     `importlib.metadata` parses all descriptions three times for this, half of a worker's start.
     """
     versions: dict[str, str] = {}

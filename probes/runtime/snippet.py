@@ -196,8 +196,8 @@ def precision_of(result: Any, dtype: str) -> str:
 def compare_array(values: Any, target: Any, eager: float, rules: Rules) -> tuple[float, float]:
     """Return the error of one output relative to its size, and as a share of the allowed one.
 
-    Of integers it is how many differ. `eager` is what a comparison with eager PyTorch, instead of a
-    reference, has to allow.
+    The error of integers is how many differ. `eager` is what a comparison with eager PyTorch,
+    instead of a reference, has to allow.
     """
     error, scale = error_and_scale(values, target)
     if target.dtype.kind == "f":

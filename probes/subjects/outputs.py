@@ -70,8 +70,8 @@ def _on_host(tensor: torch.Tensor) -> Any:
 def _parts(output: Any) -> list[Any]:
     """Return the values in a container or in an object, except in functions and modules.
 
-    Of sets and objects without declared fields only tensors count: texts in a set have no fixed
-    order, and numbers of an object may count its calls.
+    Only the tensors of sets and of objects without declared fields count: texts in a set have no
+    fixed order, and numbers of an object may count its calls.
     """
     if isinstance(output, Mapping):
         return list(output.values())

@@ -55,7 +55,7 @@ def engine_arguments(subject: EngineSubject) -> dict[str, Any]:
         "context_length": request.input_tokens + request.output_tokens + RESERVED_POSITIONS,
         "max_running_requests": max(request.batch_sizes),
         "cuda_graph_max_bs_decode": max(request.batch_sizes),
-        # Of the memory that is free when the engine starts, not of all of the GPU's.
+        # A share of the memory that is free when the engine starts, not of the GPU's whole memory.
         "mem_fraction_static": subject.engine_memory_share(free),
         "disable_radix_cache": True,
         "random_seed": subject.seed,
