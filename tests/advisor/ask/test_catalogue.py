@@ -249,11 +249,12 @@ def test_integrations_use_no_undefined_names(tmp_path: pathlib.Path) -> None:
 
 def test_an_onnx_file_needs_no_export_step() -> None:
     asked = builders.question(model=MODELS["onnx"])
-    for workflow in SHIPPED.workflows:
-        if "onnx" in workflow.input_formats and workflow.has_probe:
-            chosen = workflow.for_question(asked)
-            assert chosen.declared.export_step.value is False, workflow.id
-            assert workflow.for_question(builders.question()).declared.export_step.value is True
+    found = [each for each in SHIPPED.workflows if "onnx" in each.input_formats and each.has_probe]
+    assert found
+    for workflow in found:
+        chosen = workflow.for_question(asked)
+        assert chosen.declared.export_step.value is False, workflow.id
+        assert workflow.for_question(builders.question()).declared.export_step.value is True
 
 
 def test_facts_of_an_arm_and_those_for_a_question_hold_together() -> None:

@@ -267,14 +267,14 @@ def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
 def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: set[str]) -> None:
     less_exact = {"fp16-accumulation"}
     question = builders.question(device="cuda", gpu="GPU-1", dtype=dtype)
-    for workflow in builders.shipped_catalogue().workflows:
-        if less_exact & set(workflow.arms):
-            found = {
-                each.option
-                for each in list_arms(workflow, "cuda")
-                if unsupported_use(workflow, each, question) is None
-            }
-            assert found & less_exact == options
+    workflows = [
+        each for each in builders.shipped_catalogue().workflows if less_exact & {*each.arms}
+    ]
+    assert workflows
+    for workflow in workflows:
+        arms = list_arms(workflow, "cuda")
+        found = {each.option for each in arms if unsupported_use(workflow, each, question) is None}
+        assert found & less_exact == options
 
 
 def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:

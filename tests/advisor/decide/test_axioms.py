@@ -134,6 +134,14 @@ arms = st.builds(
     own=st.booleans(),
     facts=st.fixed_dictionaries(FACTS).map(lambda facts: tuple(facts.items())),
 )
+#: As bad as any arm of `arms` but for the speed, so that in each field an arm is dominated.
+WORST = Arm(
+    "worst",
+    speedup=1.0,
+    facts=(("lines_changed", 60), ("vendors", 1), *((name, ORDERS[name][0]) for name in ORDERS)),
+    build=10_000,
+    own=True,
+)
 fields = st.lists(arms, min_size=1, max_size=6).map(
     lambda field: [builders.replace(arm, name=f"arm{n}") for n, arm in enumerate(field)]
 )
@@ -141,11 +149,17 @@ fields = st.lists(arms, min_size=1, max_size=6).map(
 
 @given(fields, weights())
 def test_a_dominated_arm_never_ranks_above(field: list[Arm], priorities: Priorities) -> None:
+    field = [*field, builders.replace(WORST, speedup=field[0].speedup / 2)]
     scored = rank(field, priorities)
-    for ours, theirs in itertools.permutations(field, 2):
-        pairs = zip(ours.figures(), theirs.figures(), strict=True)
-        if all(a <= b for a, b in pairs) and ours.speedup < theirs.speedup:
-            assert scored[ours.name].rank > scored[theirs.name].rank
+    dominated = [
+        (ours, theirs)
+        for ours, theirs in itertools.permutations(field, 2)
+        if all(a <= b for a, b in zip(ours.figures(), theirs.figures(), strict=True))
+        and ours.speedup < theirs.speedup
+    ]
+    assert dominated
+    for ours, theirs in dominated:
+        assert scored[ours.name].rank > scored[theirs.name].rank
 
 
 @given(arms, weights(), st.sampled_from([0.99, 1.01]), st.sampled_from(["speedup", "build"]))

@@ -22,6 +22,7 @@ WORKFLOWS = (
     builders.workflow("two", environment=APART),
     builders.workflow("shared"),
 )
+LOCKS = [*(catalogue_files.catalogue_directory() / "locks").rglob("*.txt")]
 
 
 def write_environment(root: pathlib.Path, digest: str) -> pathlib.Path:
@@ -105,25 +106,26 @@ def test_an_unknown_name_is_an_error(name: str, message: str) -> None:
 
 
 def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
-    catalogue = catalogue_files.catalogue_directory()
     known = env_registry.own_environments(builders.shipped_catalogue().workflows)
+    assert known
     for name, environment in known.items():
         assert environment.requirements, name
         assert environment.imports, name
         assert environment.licence, name
-    locks = {file.stem for file in (catalogue / "locks").rglob("*.txt")}
-    assert locks <= set(known)
+    assert set() < {file.stem for file in LOCKS} <= set(known)
 
 
 def test_lock_files_pin_versions_and_name_no_index_or_path() -> None:
-    for file in (catalogue_files.catalogue_directory() / "locks").rglob("*.txt"):
+    assert LOCKS
+    for file in LOCKS:
         pins = [line for line in env_registry.read_pins(file).splitlines() if line[0] != "#"]
         assert pins
         assert all(re.fullmatch(r"[a-z0-9-]+==[a-z0-9.]+", pin) for pin in pins), file.name
 
 
 def test_lock_files_have_hashes_of_all_packages_but_those_that_pytorch_builds() -> None:
-    for file in (catalogue_files.catalogue_directory() / "locks").rglob("*.txt"):
+    assert LOCKS
+    for file in LOCKS:
         _, *entries = file.read_text().replace(" \\\n    ", " ").splitlines()
         for entry in entries:
             pin, *hashes = entry.split()
