@@ -97,11 +97,11 @@ def _choose_arms(
 def _leave_out(made: Plan, question: Question) -> Plan:
     """Return the plan without what `--leave-out` names; no other arm takes its place."""
     unwanted = [each for each in made.distinct if is_named(each.name, question.leave_out)]
-    # What is not wanted need not be installed.
-    absent = [
+    # What is not wanted need not be installed, and no next step proposes to measure it.
+    not_planned = [
         each
         for each in made.excluded
-        if each.status == "not-installed"
+        if each.status in {"not-installed", "excluded"}
         if is_named(each.name, question.leave_out)
     ]
     baseline = made.baseline
@@ -120,12 +120,12 @@ def _leave_out(made: Plan, question: Question) -> Plan:
     measured = {each.workflow for each in arms}
     names = [
         *(each.name if each.workflow in measured else ArmName(each.workflow) for each in unwanted),
-        *(each.name for each in absent),
+        *(each.name for each in not_planned),
     ]
     return Plan(
         arms=arms,
         excluded=(
-            *(each for each in made.excluded if each not in absent),
+            *(each for each in made.excluded if each not in not_planned),
             *(
                 Excluded(workflow, "excluded", LEFT_OUT, "take it out of --leave-out", option)
                 for workflow, option in dict.fromkeys(names)

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from kept.runs import decide_run
 from recorded_runs import SECONDS, make_header, make_run
 
+from advisor.ask import planning
 from advisor.decide import scoring
 from advisor.decide.costs import break_even, find_break_even, first_to_serve, price
 from advisor.decide.recommend import (
@@ -45,6 +46,7 @@ from advisor.domain.measurement import (
     Throughput,
     VisitCounts,
 )
+from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm, StoppedBuild
@@ -410,6 +412,17 @@ def test_what_is_not_measured_any_more_or_advised_in_another_form_is_no_step(
 ) -> None:
     steps = built_answers.advice_of(decide_run(run)).next_steps
     assert not any(step.startswith(f"to measure {name} too") for step in steps)
+
+
+@pytest.mark.parametrize("left_out", [(), (PLAIN_COMPILE,)])
+def test_what_the_user_left_out_is_no_step(left_out: tuple[str, ...]) -> None:
+    question = builders.question(workflows=("one",), leave_out=left_out)
+    known = builders.catalogue(builders.workflow("one"), builders.workflow(PLAIN_COMPILE))
+    made = planning.plan(question, builders.machine(), known)
+    missing = [UnmeasuredArm.of(each, each.workflow) for each in made.excluded]
+    advice = advise([builders.scored_arm("one")], question=question, excluded=missing)
+    proposed = any(f"to measure {PLAIN_COMPILE} too" in step for step in advice.next_steps)
+    assert proposed == (not left_out)
 
 
 def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
