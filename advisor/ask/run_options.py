@@ -103,8 +103,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str,
         _measured(
             "batch sizes to measure, such as 2,8; default: 1,16; on a CPU and for the small "
-            "language models 1,4, and for demo on a GPU 1,256; for a file with a fixed one this "
-            "one, and for other models with inputs of their own that of these inputs, or 1",
+            "language models 1,4, and for demo on a GPU 1,256; the fixed size of a file that has "
+            "one; for other models with example inputs the size of these inputs, or 1",
             "SIZES",
         ),
     ] = ""
@@ -281,10 +281,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     budget: Annotated[
         str,
         _time(
-            "how long the run takes at most, builds included, or up to twice as long until two "
-            "workflows can be compared: quick, standard or thorough, which repeat the leaders in "
-            "more fresh processes, gate, which repeats every arm for compare, or a duration such "
-            "as 120s or 5min; default: quick",
+            "how much the run measures: quick, or standard with more repetitions, or a duration "
+            "such as 120s or 5min; these limit its time, builds included, or twice that until two "
+            "workflows can be compared; thorough repeats more and gate every arm, for compare, "
+            "both without a limit; default: quick",
             "BUDGET",
         ),
     ] = ""
