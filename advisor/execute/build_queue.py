@@ -130,7 +130,7 @@ class BuildQueue:
         for planned in tuple(self.waiting):
             step = next_step(planned, self._builds(running), self.progress)
             if isinstance(step, Wait):
-                if step.reason == "race":
+                if step.for_race:
                     continue
                 return None
             self.waiting.remove(planned)

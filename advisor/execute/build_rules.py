@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from advisor.decide.unmeasured import more_time
 from advisor.domain.errors import OptionValueError
@@ -48,7 +48,8 @@ class Start(NamedTuple):
 class Wait(NamedTuple):
     """The arm stays in the queue; only one that waits for a race may be overtaken."""
 
-    reason: Literal["race", "memory", "baseline"]
+    #: False where it waits for memory, or for the first calls of the baseline.
+    for_race: bool
 
 
 class Skip(NamedTuple):
@@ -76,11 +77,11 @@ def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> Start | 
     """Return what happens with the build of this arm now."""
     state, session = progress.state, progress.session
     if waits_for_race(planned, builds.unraced, progress):
-        return Wait("race")
+        return Wait(for_race=True)
     if not _has_memory(builds, progress, is_alone=must_build_alone(planned, state)):
-        return Wait("memory")
+        return Wait(for_race=False)
     if planned != state.plan.baseline and builds.wait_for_baseline and not _is_measured(progress):
-        return Wait("baseline")
+        return Wait(for_race=False)
     if session.has_started(planned.id) and not session.is_running(planned.id):
         return Skip(None)
     limit = payback_limit(state, planned.id, progress.question)

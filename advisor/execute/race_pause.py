@@ -120,5 +120,7 @@ def _may_outdo(one: Arm, other: Arm) -> bool:
 
 
 def _promise(planned: Arm) -> tuple[bool, float]:
+    # Unlike `rank_of`, which says whether to start a build, this ignores the seconds of the builds:
+    # one has ended, and the other runs.
     points = planned.possible_points
     return planned.called_for is not None, -math.inf if points is None else points
