@@ -51,7 +51,7 @@ BATCH_CALLS = 5
 OWN_BATCH_SECONDS = 0.01
 #: The minimum of batches for a decision, for a decision by MSER, and after the cut.
 MIN_BATCHES, MIN_MSER_BATCHES, MIN_BATCHES_LEFT = 5, 12, 4
-#: With fewer batches than MSER needs, those of the second half must be this close to each other.
+#: Largest spread of the second half of the batches if they are fewer than MSER needs.
 MAX_SPREAD = 0.1
 
 

@@ -29,11 +29,11 @@ from probes.facts import EACH_CALL, InputSpec, StartLines
 
 #: Packages that the lines may use, and how they are imported.
 USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "transformers")
-#: By default PyTorch rounds float32 to TF32 in convolutions on a GPU, and the arms were measured
-#: without it.
+#: The line that switches TF32 off: PyTorch uses it in convolutions on a GPU by default, and the
+#: arms were measured without it.
 WITHOUT_TF32 = "torch.backends.cudnn.allow_tf32 = False  # as measured"
-#: Without it glibc returns the memory of outputs to the kernel after each call. On a CPU all arms
-#: were measured after it.
+#: The line that keeps freed memory: without it glibc returns the memory of outputs to the kernel
+#: after each call. On a CPU all arms were measured after it.
 KEEPS_MEMORY = "bytearray(31 * 2**20)  # keeps freed memory: eager was timed with it too"
 #: Name of the checkpoint in the lines of a workflow that opens it itself.
 CHECKPOINT = "CHECKPOINT"

@@ -58,7 +58,7 @@ class AnswerDocument(Answer, frozen=True, kw_only=True):
         return cls(**msgspec.structs.asdict(answer), headline=write_headline(answer))
 
 
-#: Which of two arms with close scores is advised.
+#: The reason why one of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {
     "speed": "the faster one",
     "exactness": "the exact one",
