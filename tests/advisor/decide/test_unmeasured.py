@@ -16,12 +16,12 @@ from golden_files import Expect
 from advisor.ask import catalogue_files
 from advisor.decide import scoring
 from advisor.decide.decision import answer_from_results
+from advisor.decide.potential import potential_of
 from advisor.decide.unmeasured import (
     arms_to_retry,
     list_unmeasured,
     more_time,
     nothing_viable,
-    potential_of,
     status_of,
 )
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
