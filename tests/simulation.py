@@ -152,6 +152,7 @@ class SimulatedSession:
         self.log_gaps = {**log_gaps, builders.DUPLICATE: log_gaps[builders.BASELINE]}
         #: Arm, shape and round of every visit.
         self.order: list[tuple[str, Shape, int]] = []
+        self.build_ends: dict[str, float] = {}
         #: By arm, the number of its process and the constant offset of its log seconds.
         self._processes: dict[str, tuple[int, float]] = {}
         self._running: set[str] = set()
@@ -169,9 +170,9 @@ class SimulatedSession:
             for worker_event in (builders.process().opened, builders.checked(1), Ready()):
                 yield WorkerReported(arm=planned.id, process=process, worker_event=worker_event)  # type: ignore[arg-type]
 
-    def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:
-        """Build nothing."""
-        del arm
+    def build(self, arm: str, *, end: float = math.inf) -> Iterator[RunEvent]:
+        """Build nothing; note until when the arm might have built."""
+        self.build_ends[arm] = end
         yield from ()
 
     def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:

@@ -326,10 +326,8 @@ def test_further_repetitions_have_the_leaders_alone() -> None:
 
 def test_a_single_leader_is_repeated_next_to_the_duplicate_once() -> None:
     _, state = repeat(after_repetitions(OPEN, OPEN, CLEAR))
-    assert [set(arms) - {BASELINE, "compiled"} for arms in state.repeats.values()] == [
-        {DUPLICATE},
-        set(),
-    ]
+    further = [set(arms) - {BASELINE, "compiled"} for arms in state.repeats.values()]
+    assert further == [{DUPLICATE}, set()]
 
 
 def test_an_arm_that_leads_after_the_repetition_is_repeated_too() -> None:
@@ -346,6 +344,14 @@ def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
     session, state = repeat(after_repetitions(OPEN))
     assert OPEN_SECONDS <= session.machine.clock() <= SECONDS + OPEN_SECONDS
     assert len(state.repeats) > 2
+
+
+def test_no_repetition_begins_builds_or_makes_further_rounds_after_the_end_of_the_run() -> None:
+    session, _ = repeat(after_repetitions(CLEAR), end=0.1)
+    assert {*session.build_ends.values()} == {0.1}
+    assert {number for _, _, number in session.order} == {1, 2}, "the fewest that count"
+    _, state = repeat(after_repetitions(CLEAR), end=0.0)
+    assert state.repeats == {}
 
 
 def test_a_budget_without_time_for_open_decisions_has_its_own_repetitions_only() -> None:
