@@ -97,17 +97,23 @@ class WorkerResult:
 
 @dataclasses.dataclass
 class FakeProgram:
-    """Computes its output from the first input."""
+    """Computes its output from the first input; as its own workflow, it is to be waited for."""
 
     call: Callable[[Any], Any]
+    is_done: bool = False
 
     def feed(self, inputs: list[Any]) -> Any:
         return inputs[0]
 
     def __call__(self, device_inputs: Any) -> Any:
+        self.is_done = False
         return self.call(device_inputs)
 
+    def synchronise(self) -> None:
+        self.is_done = True
+
     def collect(self, output: Any) -> list[Any]:
+        assert self.is_done, "the output is read before its work is done"
         return [output]
 
 
