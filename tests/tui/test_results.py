@@ -22,6 +22,7 @@ from advisor.ask.run_options import LaunchOptions
 from advisor.domain.answer import Problem
 from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Interval
+from advisor.domain.text import format_speedup
 from advisor.report import arm_recipe, recipe_text
 from advisor.report.answer_files import answer_of_run, read_answer
 from advisor.report.answer_lines import short_answer_lines
@@ -137,9 +138,20 @@ def test_an_empty_log_of_a_stack_says_so(made_run: Run) -> None:
     log.parent.mkdir(parents=True)
     log.touch()
     answer = ShownAnswer(answer_of_run(made_run), made_run.header().catalogue, made_run)
-    assert DetailScreen(answer, "compiled", made_run)._log() == [
-        "No output of the stack is stored here."
-    ]
+    (line,) = DetailScreen(answer, "compiled", made_run)._log()
+    assert line == "No output of the stack is stored here."
+
+
+async def test_the_details_of_an_unfit_machine_show_no_single_speed_up(
+    sample_app: AdvisorApp,
+) -> None:
+    async with showing(ResultsScreen, sample_app) as (pilot, results):
+        unfit = built_answers.with_results(results.shown.answer, noise_floor=4.0)
+        shown, first = builders.replace(results.shown, answer=unfit), unfit.ranking[0]
+        for answered, has_value in ((results.shown, True), (shown, False)):
+            await sample_app.push_screen(DetailScreen(answered, first.arm, None))
+            await pilot.settle()
+            assert (format_speedup(first.speedup) in pilot.text()) is has_value
 
 
 def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:

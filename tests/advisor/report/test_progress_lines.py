@@ -22,6 +22,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
+from advisor.domain.text import format_speedup
 from advisor.report import progress_lines
 from probes.events import PhaseStarted, Ready
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
@@ -90,3 +91,6 @@ def test_the_answer_so_far_counts_the_arms_that_wait(waiting: tuple[str, ...], c
     line = render(ProvisionalAnswer(answer=answer, waiting=waiting))
     assert line is not None
     assert (str(answer.arm) in line, str(count) in line.split("; ")[-1]) == (True, count > 0)
+    unfit = ProvisionalAnswer(answer=builders.replace(answer, fit=False), waiting=waiting)
+    value = format_speedup(answer.speedup)
+    assert [value in str(each) for each in (line, render(unfit))] == [True, False]

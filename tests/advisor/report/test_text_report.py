@@ -19,7 +19,7 @@ from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import EAGER
-from advisor.domain.recommendation import Flip, Side
+from advisor.domain.recommendation import Flip, ShapeAdvice, Side
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.text import MISSING, NO_BREAK_SPACE
 from advisor.recipes.snippet import KEEPS_MEMORY
@@ -145,6 +145,10 @@ def test_an_unfit_machine_gives_no_single_figure_anywhere(render: Callable[..., 
     seconds = builders.replace(cell.seconds, median=0.054321)
     cell = builders.replace(cell, speedup=speedup, seconds=seconds)
     unfit = built_answers.with_measurement(unfit, "compiled", speedup=speedup, cells=(cell,))
+    # Arms of quantised weights, and batch sizes with another best arm, have tables of their own.
+    unfit = built_answers.with_score(unfit, "compiled", weight_format="int8")
+    led = ShapeAdvice(shape=cell.shape, arm=EAGER, speedup=1.0, advised_speedup=speedup.value)
+    unfit = built_answers.with_advice(unfit, advice_by_shape=(led,))
     shown = render(unfit, *(("", "", {}) if render is explanation.render else ()))
     assert "2.11 to 6.33" in shown
     assert not re.search(r"(?<!\d)(3\.7[78]|54\.32)", shown)
