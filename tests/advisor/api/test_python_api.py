@@ -7,8 +7,10 @@ import json
 import pathlib
 import subprocess
 import sys
+import types
 from typing import Any
 
+import builders
 import jsonschema
 import pytest
 from builders import replace
@@ -19,9 +21,11 @@ from advisor.api import make_options
 from advisor.ask.context import Context
 from advisor.cli import schemas
 from advisor.domain import errors
-from advisor.domain.run_events import Finished, LoggedEvent
+from advisor.domain.run_events import Finished, LoggedEvent, WorkerEnded
+from advisor.report import notebook
 from advisor.report.headline import first_line
 from advisor.report.notebook import Report
+from probes.outcome import Failure, Outcome
 
 FILE = EVIDENCE / "cpu-demo.json"
 DOCUMENTATION = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
@@ -111,6 +115,21 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     assert "&lt;script&gt;" in shown
     assert shown.count("<tr>") == 1 + len(answer.scores)
     assert html.escape(first_line(answer)) in shown
+
+
+def test_a_line_of_progress_is_escaped_in_a_notebook_and_on_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crashed = Outcome(Failure("crashed", "build", "<b>\x1b[31m"))
+    (event,) = builders.events(WorkerEnded(arm="quick", process=0, outcome=crashed))
+    notebook.show_progress(builders.plan(), wanted=True)(event)
+    assert capsys.readouterr().err.endswith("<b>\\u001b[31m\n")
+    shown: list[str] = []
+    handle = types.SimpleNamespace(update=shown.append)
+    display = types.SimpleNamespace(HTML=str, display=lambda *_, **__: handle)
+    monkeypatch.setattr(notebook, "_notebook_display", lambda: display)
+    notebook.show_progress(builders.plan(), wanted=None)(event)
+    assert "<b>" not in shown[0]
 
 
 def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:

@@ -18,6 +18,7 @@ from advisor.probing import processes, worker_failures, worker_process
 from advisor.probing import supervisor as supervisor_module
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
+from probes import protocol
 from probes.events import Engagement, Event, PhaseStarted, Ready
 from probes.outcome import Failure, Outcome, Phase
 from probes.shape import Shape
@@ -445,9 +446,13 @@ def test_a_token_that_comes_early_leaves_the_deadline_of_the_present_phase(
     assert expect_failure(outcome, "timed-out").phase == "start"
 
 
-def test_a_link_in_place_of_the_mark_of_a_skipped_worker_is_not_followed(
-    tmp_path: pathlib.Path,
+def test_a_link_that_a_worker_puts_in_place_of_a_file_is_not_followed(
+    scripts: ScriptedWorkers, tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / processes.SKIPPED_FILE).symlink_to(tmp_path / "elsewhere")
-    processes.skip(tmp_path)
+    worker = scripts.start("time.sleep(60)\n")
+    for name in (protocol.SUSPENDED, processes.SKIPPED_FILE):
+        (worker.directory / name).symlink_to(tmp_path / "elsewhere")
+    worker.suspend()
+    worker.go_on()
+    processes.skip(worker.directory)
     assert not (tmp_path / "elsewhere").exists()

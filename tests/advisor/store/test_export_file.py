@@ -18,6 +18,7 @@ from advisor.domain.model import FactoryModel
 from advisor.domain.run_events import ArmsPlanned, LoggedEvent, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import Header
 from advisor.store import export_file
+from advisor.store.files import write_atomically
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.events import Imported
@@ -85,9 +86,15 @@ def export_content(header: Header | bytes, events: list[LoggedEvent] | list[byte
 
 
 def test_an_imported_run_equals_the_exported_run(
-    run: Run, other_store: Store, tmp_path: pathlib.Path
+    run: Run, other_store: Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header, events = export_file.read_export(write_export(tmp_path, export_file.encode_run(run)))
+
+    def write(file: pathlib.Path, content: bytes) -> None:
+        assert not other_store.run_directory(header.run_id).exists(), "it appears as a whole"
+        write_atomically(file, content)
+
+    monkeypatch.setattr(export_file, "write_atomically", write)
     imported = export_file.import_run(other_store, header, events)
     assert imported.header().foreign
     assert imported.header().question.batch_sizes == run.header().question.batch_sizes
