@@ -181,13 +181,6 @@ def catalogue(*workflows: Workflow, **changes: Any) -> Catalogue:
     return replace(shipped_catalogue(), **{"workflows": entries, **changes})
 
 
-def on_second_gpu(name: str) -> dict[str, Any]:
-    """Return the question and the machine of a run on the second of two GPUs, with this name."""
-    two = (gpu(uuid="GPU-a", name="NVIDIA A100"), gpu(uuid="GPU-b", name=name))
-    asked = question(device="cuda", gpu="GPU-b")
-    return {"question": asked, "machine": gpu_machine(*two)}
-
-
 def header(**changes: Any) -> Header:
     made = Header(
         schema=SCHEMA,

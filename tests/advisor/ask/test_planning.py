@@ -254,10 +254,8 @@ def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
         }
         for device in ("cpu", "cuda")
     }
-    assert [extras[device]["openxla-jax"] for device in ("cpu", "cuda")] == [
-        {},
-        {"jax": ("cuda13",)},
-    ]
+    on_cpu, on_gpu = (extras[device]["openxla-jax"] for device in ("cpu", "cuda"))
+    assert (on_cpu, on_gpu) == ({}, {"jax": ("cuda13",)})
     assert extras["cpu"]["max"] == {"max": ("serve",)}
 
 

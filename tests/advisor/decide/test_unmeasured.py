@@ -85,13 +85,8 @@ def test_an_excluded_workflow_has_its_reason_and_fix() -> None:
     state = RunState(plan=builders.plan(excluded=[builders.excluded()]))
     results = builders.results(builders.measurement(builders.BASELINE))
     (*_, found) = list_unmeasured(built_answers.finished_header(), state, results, None)
-    assert (found.arm, found.title, found.option, found.reason, found.fix) == (
-        "absent",
-        "Absent",
-        None,
-        "its environment has not been made",
-        "make it",
-    )
+    told = (found.arm, found.title, found.option, found.reason, found.fix)
+    assert told == ("absent", "Absent", None, "its environment has not been made", "make it")
 
 
 @pytest.mark.parametrize("ends", [(), (None,), (Outcome(),)])

@@ -156,10 +156,8 @@ def test_a_second_group_opens_a_closed_race_again() -> None:
     )
     assert state.last_groups == {Shape(1): (BASELINE, "other"), Shape(4): (BASELINE,)}
     assert state.closed == {Shape(4): closed}
-    assert [group.arms for group in state.groups[Shape(1)]] == [
-        (BASELINE, "compiled"),
-        (BASELINE, "other"),
-    ]
+    raced = [group.arms for group in state.groups[Shape(1)]]
+    assert raced == [(BASELINE, "compiled"), (BASELINE, "other")]
 
 
 def test_resuming_a_run_changes_only_number_and_time() -> None:
@@ -222,14 +220,8 @@ def test_impossible_figures_are_refused_from_workers_and_in_stored_runs(
 @pytest.mark.parametrize("value", [-1.0, 1e31])
 def test_figures_of_the_advisor_in_a_stored_run_have_bounds(value: float) -> None:
     fields = msgspec.to_builtins(LOAD)
-    request = {
-        "at": 0.0,
-        "late": 0.0,
-        "ttft": None,
-        "seconds": None,
-        "itl": None,
-        "output_tokens": 0,
-    }
+    times = dict.fromkeys(("ttft", "seconds", "itl"))
+    request = {"at": 0.0, "late": 0.0, "output_tokens": 0, **times}
     logged({**fields, "requests": [request]})
     with pytest.raises(msgspec.ValidationError, match="itl"):
         logged({**fields, "requests": [{**request, "itl": value}]})

@@ -26,8 +26,9 @@ def test_the_device_is_the_gpu_or_the_gpus_that_were_measured() -> None:
     assert header.question.price_of_all_devices == 4.0
     assert builders.question().price_of_all_devices is None
     assert builders.question().gpus == ()
-    made = built_answers.answer(**builders.on_second_gpu("NVIDIA H200"))
-    assert made.device_name == "NVIDIA H200"
+    two = builders.gpu_machine(builders.gpu(uuid="GPU-a", name="NVIDIA A100"), device)
+    asked = builders.question(device="cuda", gpu=device.uuid)
+    assert built_answers.answer(machine=two, question=asked).device_name == device.name
 
 
 @pytest.mark.parametrize(
@@ -95,15 +96,8 @@ def test_the_shares_sum_to_one(weights: Priorities) -> None:
 
 def test_the_further_criteria_reduce_the_shares_of_the_pillars() -> None:
     shares = builders.priorities(60, 25, 15, input_flexibility=10, architecture_support=30).shares()
-    assert shares == pytest.approx(
-        {
-            "performance": 0.36,
-            "productivity": 0.15,
-            "portability": 0.09,
-            "input_flexibility": 0.1,
-            "architecture_support": 0.3,
-        }
-    )
+    expected = dict(zip(CRITERIA, (0.36, 0.15, 0.09, 0.1, 0.3), strict=True))
+    assert shares == pytest.approx(expected)
 
 
 @given(WEIGHTS, st.sampled_from(PILLARS), st.floats(0, 100))

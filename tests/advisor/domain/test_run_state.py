@@ -40,9 +40,7 @@ def test_times_are_valid_unless_a_failure_invalidates_them(
     assert builders.run_state({"compiled": made}).is_valid("compiled") is valid
 
 
-VARIES = Outcome(
-    Failure("nondeterministic", phase="done", reason="call 31 with the same input differs")
-)
+VARIES = Outcome(Failure("nondeterministic", phase="done", reason="call 31 differs"))
 
 
 @pytest.mark.parametrize(
@@ -83,20 +81,15 @@ def test_the_reference_is_stored_when_its_worker_has_ended_without_a_failure() -
     assert not builders.run_state({}).has_reference
 
 
-RAISES = Outcome(
-    Failure("model-failed", phase="correctness", reason="it raises an error", fix="mend it")
-)
+RAISES = Outcome(Failure("model-failed", "correctness", "it raises", "mend it"))
 
 
 @pytest.mark.parametrize("arm", [REFERENCE, BASELINE])
 def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
     state = builders.run_state({arm: builders.process(ready=False, outcome=RAISES)})
     problem = builders.known(state.early_error)
-    assert (problem.name, problem.what, problem.next_step) == (
-        "model-call",
-        "it raises an error",
-        "mend it",
-    )
+    told = (problem.name, problem.what, problem.next_step)
+    assert told == ("model-call", "it raises", "mend it")
 
 
 @pytest.mark.parametrize(

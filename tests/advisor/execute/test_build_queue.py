@@ -79,13 +79,9 @@ def order_of(arms: Sequence[Arm]) -> list[str]:
     return [each.id for each in order_builds(arms, state, builders.question())]
 
 
-def test_arms_that_build_alone_follow_the_others() -> None:
-    arms = [expecting("engine", 50.0, builds_alone=True), expecting("other", 10.0), DUPLICATE]
-    assert order_of(arms) == [DUPLICATE.id, "other", "engine"]
-
-
-def test_what_brought_most_for_its_seconds_is_built_first() -> None:
+def test_what_brought_most_for_its_seconds_is_built_between_controls_and_engines() -> None:
     arms = [
+        expecting("engine", 1.0, possible_points=9.0, builds_alone=True),
         builders.arm("unknown"),
         expecting("slow", 60.0, possible_points=4.0),
         # Both builds are quicker than an import.
@@ -93,8 +89,10 @@ def test_what_brought_most_for_its_seconds_is_built_first() -> None:
         expecting("graph", 1.0, possible_points=4.0),
         expecting("slowdown", 10.0, possible_points=-0.5),
         expecting("quick", 20.0, possible_points=4.0),
+        DUPLICATE,
     ]
-    assert order_of(arms) == ["graph", "instant", "quick", "slow", "slowdown", "unknown"]
+    order = [DUPLICATE.id, "graph", "instant", "quick", "slow", "slowdown", "unknown", "engine"]
+    assert order_of(arms) == order
 
 
 @pytest.mark.parametrize(("finder", "arm"), [("waiting_arms", "one"), ("oom_beside_others", "two")])

@@ -202,24 +202,19 @@ def test_the_limit_comes_from_the_fastest_built_arm() -> None:
     assert seconds(state, "compiled") == pytest.approx(12.5)
 
 
-@pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
-def test_the_baseline_and_its_duplicate_have_no_limit(arm: str) -> None:
-    state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
-    assert payback_limit(state, arm, WITH_REQUESTS) is None
-
-
 @pytest.mark.parametrize(
-    ("baseline", "question"),
+    ("arm", "built", "question"),
     [
-        pytest.param(BUILT, builders.question(), id="no number of requests"),
-        pytest.param((), WITH_REQUESTS, id="no built arm"),
+        ("compiled", [BASELINE], builders.question()),
+        ("compiled", [], WITH_REQUESTS),
+        (BASELINE, ["compiled"], WITH_REQUESTS),
+        (DUPLICATE, ["compiled"], WITH_REQUESTS),
     ],
+    ids=["no number of requests", "no built arm", "baseline", "duplicate"],
 )
-def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
-    baseline: Any, question: Question
-) -> None:
-    state = builders.run_state({BASELINE: baseline, "compiled": ()})
-    assert payback_limit(state, "compiled", question) is None
+def test_some_arms_have_no_payback_limit(arm: str, built: list[str], question: Question) -> None:
+    state = builders.run_state({arm: (), **dict.fromkeys(built, BUILT)})
+    assert payback_limit(state, arm, question) is None
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import os
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import builders
@@ -331,21 +330,15 @@ def test_what_uv_says_is_reported_with_a_next_step(
     assert next_step in problem.next_step
 
 
-@contextlib.contextmanager
-def process_in(directory: pathlib.Path) -> Iterator[None]:
-    with subprocess.Popen(
-        [env_registry.interpreter_path(directory), "-c", "input()"], stdin=subprocess.PIPE
-    ) as process:
-        while not env_creation.is_in_use(directory):
-            time.sleep(0.01)
-        yield
-        process.kill()
-
-
 def test_an_environment_in_use_is_not_removed(place: Place) -> None:
     directory = place.create()
-    with process_in(directory), pytest.raises(EnvironmentInUseError):
-        env_creation.remove("tiny", directory.parent, print)
+    command = [str(env_registry.interpreter_path(directory)), "-c", "input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        while not env_creation.is_in_use(directory):
+            time.sleep(0.01)
+        with pytest.raises(EnvironmentInUseError):
+            env_creation.remove("tiny", directory.parent, print)
+        process.kill()
     assert env_creation.find_fault(directory, TINY, {}) is None
     assert env_creation.remove("tiny", directory.parent, print)
     assert not directory.exists()

@@ -378,9 +378,8 @@ def test_a_full_disk_in_the_writer_raises_only_one_error(
 ) -> None:
     (run.directory / "events.jsonl").unlink(missing_ok=True)
     (run.directory / "events.jsonl").symlink_to("/dev/full")
-    monkeypatch.setattr(
-        run, "_remove_partial_line", lambda: None
-    )  # it would read that device to its end
+    # It would read that device to its end.
+    monkeypatch.setattr(run, "_remove_partial_line", lambda: None)
     with pytest.raises(NotWritableError, match="No space left"):  # noqa: SIM117 - what leaves the writer counts
         with run.writer() as writer:
             writer.append(builders.events(Finished())[0])

@@ -79,15 +79,6 @@ def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["reference-1.npz"]
 
 
-def test_a_reference_is_replaced_atomically(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "reference-1.npz"
-    file.write_bytes(b"an older one")
-    with file.open("rb") as open_file:
-        arrays.save(file, large_reference())
-        assert open_file.read() == b"an older one"
-    assert stored_reference.load_reference(file).name == "float64"
-
-
 def test_a_reference_that_cannot_be_written_completely_does_not_exist(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,11 +187,9 @@ def standard_modules(name: str) -> set[str]:
 def test_no_file_beside_the_worker_shadows_the_standard_library(
     own_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    names = set[str]().union(*(standard_modules(name) for name in workers.CORE_MODULES)) - {
-        "__future__"
-    }
+    names = {each for name in workers.CORE_MODULES for each in standard_modules(name)}
     assert {"json", "pathlib", "statistics"} <= names
-    for name in (*names, "queue", "warnings"):
+    for name in {*names, "queue", "warnings"} - {"__future__"}:
         (own_probes / "runtime" / f"{name}.py").write_text(POISON)
     assert evaluate("'fine'", tmp_path, probes=own_probes) == "fine"
 
