@@ -109,8 +109,8 @@ def failure_of_sibling(state: RunState, planned: Arm) -> Failure | None:
     """Return the failure of another arm of the workflow that this one would have, too.
 
     Arms of the same precisions open the same models, and those with one artefact build the same.
-    What runs nothing without options runs nothing with them. Where two arms failed alike, it is for
-    what they share.
+    What a stack refuses or does not run without an option, it does not run with it. Where two arms
+    failed alike, it is for what they share.
     """
     alike = collections.Counter[tuple[str, str]]()
     for other in state.plan.arms:
@@ -123,13 +123,15 @@ def failure_of_sibling(state: RunState, planned: Arm) -> Failure | None:
         ):
             continue
         alike[failure.status, failure.reason] += 1
-        opens_same_models = failure.phase == "open" and other.dtypes == planned.dtypes
+        has_its_options = other.options.items() <= planned.options.items()
         builds_same = bool(planned.artefact) and other.artefact == planned.artefact
-        if (
-            (opens_same_models and failure.status == "unsupported")
-            or (builds_same if failure.status != "not-engaged" else not other.options)
-            or alike[failure.status, failure.reason] > 1
-        ):
+        if failure.status == "not-engaged":
+            is_shared = has_its_options
+        elif failure.status == "unsupported" and failure.phase == "open":
+            is_shared = other.dtypes == planned.dtypes
+        else:
+            is_shared = builds_same or (failure.status == "unsupported" and has_its_options)
+        if is_shared or alike[failure.status, failure.reason] > 1:
             return failure
     return None
 

@@ -100,6 +100,11 @@ REFUSALS = (
         "return the module from before torch.jit.script or torch.jit.trace",
     ),
     Refusal(
+        r"torch\.compile does not support compiling torch\.jit",
+        "torch.compile does not take modules of torch.jit",
+        "return the module from before torch.jit.script or torch.jit.trace",
+    ),
+    Refusal(
         r"(\S+PackedParamsBase)\b.*__obj_flatten__",
         "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
         " ({name})",

@@ -144,18 +144,20 @@ def failure_after(failures: Mapping[str, Failure], *arms: Arm) -> Failure | None
     ("status", "phase", "same", "is_built"),
     [
         ("unsupported", "open", {}, False),
-        ("unsupported", "open", {"dtypes": ("float32",)}, True),
+        ("unsupported", "open", {"dtypes": ("float32",), "options": {"file": 1}}, True),
+        ("unsupported", "build", {"options": {"file": 1, "free": True}}, False),
+        ("unsupported", "build", {"options": {"free": True}}, True),
         ("build-failed", "build", {}, True),
         ("build-failed", "build", {"artefact": "file"}, False),
         ("out-of-memory", "build", {"artefact": "file"}, True),
-        ("not-engaged", "correctness", {"options": {"mode": "fast"}}, False),
+        ("not-engaged", "correctness", {"options": {"file": 1, "mode": "fast"}}, False),
     ],
 )
 def test_an_arm_that_would_fail_like_its_sibling_is_not_built(
     status: FailureStatus, phase: Phase, same: dict[str, Any], *, is_built: bool
 ) -> None:
     failure = Failure(status, phase, "a reason of the stack")
-    first = builders.arm("engine", artefact="file")
+    first = builders.arm("engine", artefact="file", options={"file": 1})
     second = builders.arm("engine/fed", workflow="engine", **same)
     assert failure_after({"engine": failure}, first, second) == (None if is_built else failure)
 
