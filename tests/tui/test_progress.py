@@ -33,7 +33,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
-from advisor.domain.text import MISSING
+from advisor.domain.text import MISSING, format_speedup
 from advisor.execute import runner as execute_runner
 from advisor.execute.runner import Gate
 from advisor.report.other_arms import describe_equals
@@ -126,6 +126,10 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     shown = describe_leader(unknown, choose_leader(unknown, "")).plain
     assert all(each in shown for each in ("OPEN", unknown.ranking[0].arm, "between", "3 of 10"))
     assert f"{builders.BASELINE}  the baseline" in describe_leader(unknown, baseline).plain
+    noisy = with_results(made, noise_floor=4.0)
+    value = format_speedup(builders.known(made.advised).speedup)
+    lines = [describe_leader(each, each.advised).plain for each in (made, noisy)]
+    assert [value in each for each in lines] == [True, False]
     none = Problem(name="nothing-viable", what="nothing is viable", next_step="", exit_code=1)
     assert none.what in describe_leader(without_advice(made, none), None).plain
 

@@ -89,13 +89,14 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     assert psutil.wait_procs(escaped, 30)[1] == []
 
 
-def test_only_an_exported_page_has_the_recipe(
+def test_only_an_exported_page_has_the_recipe_without_its_control_characters(
     made_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipe_text, "render_recommended", lambda *_: "print('the script')")
+    monkeypatch.setattr(recipe_text, "render_recommended", lambda *_: "print('the script')\x1b")
     answer = ShownAnswer(answer_of_run(made_run), made_run.header().catalogue, made_run)
-    pages = [each for each in NAMES if b"the script" in render_answer(answer, each)]
-    assert pages == [".html"]
+    files = {each: render_answer(answer, each) for each in NAMES}
+    assert [each for each, content in files.items() if b"the script" in content] == [".html"]
+    assert b"\x1b" not in files[".html"]
 
 
 async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
