@@ -60,10 +60,8 @@ def test_events_written_while_the_supervisor_reads_come_before_the_response(
     with monkeypatch.context() as patched:
         patched.setattr(Worker, "read_events", read_slowly)
         early = list(scripts.supervisor._read_messages(worker))
-    assert [message for _, message in early] + scripts.messages_until_end(worker) == [
-        PhaseStarted(phase="done", shape=None),
-        Outcome(),
-    ]
+    messages = [message for _, message in early] + scripts.messages_until_end(worker)
+    assert messages == [PhaseStarted(phase="done", shape=None), Outcome()]
 
 
 def test_an_incomplete_line_is_not_read(scripts: ScriptedWorkers) -> None:
@@ -77,10 +75,8 @@ respond()
     assert scripts.next_message(Ready)
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
     scripts.supervisor.send(worker, "stop")
-    assert scripts.messages_until_end(worker) == [
-        PhaseStarted(phase="done", shape=Shape(1)),
-        Outcome(),
-    ]
+    ended = [PhaseStarted(phase="done", shape=Shape(1)), Outcome()]
+    assert scripts.messages_until_end(worker) == ended
 
 
 def test_sending_a_token_to_a_worker_that_exited_is_no_error(scripts: ScriptedWorkers) -> None:
