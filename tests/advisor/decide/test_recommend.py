@@ -35,7 +35,7 @@ from advisor.decide.recommend import (
     undecided_workflows,
 )
 from advisor.domain.answer import RankedArm, UnmeasuredArm
-from advisor.domain.constraints import Constraint, Priorities
+from advisor.domain.constraints import Constraint, FailedConstraint, Priorities
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -229,6 +229,15 @@ def test_the_first_to_serve_changes_where_the_build_is_paid(
 ) -> None:
     found = first_to_serve([EAGER, measured("fast", {1: 0.5}, build=100)], requests)
     assert found == ({"1": first, "4": "eager"} if requests else {})
+
+
+def test_an_arm_that_fails_a_constraint_has_no_costs() -> None:
+    (one, other), _ = two()
+    results = builders.results(*(measured(each.arm, {1: 0.5}) for each in (one, other)))
+    failed = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 9.0), value=1.5)
+    question = builders.question(price_per_hour=3.6)
+    advice = advise([one, replace(other, failures=(failed,))], results, question)
+    assert {each.arm for each in advice.costs} == {one.arm}
 
 
 def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:

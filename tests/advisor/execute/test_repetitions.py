@@ -172,6 +172,14 @@ def test_a_sibling_is_repeated_where_there_is_no_other_workflow() -> None:
     assert [each.id for each in leaders_of(advised, plan)] == [*names]
 
 
+def test_two_of_the_rivals_that_may_lead_are_repeated() -> None:
+    names = (BASELINE, "compiled", "one", "two", "three")
+    answer = built_answers.answer(scores=tuple(map(builders.scored_arm, names)))
+    open_answer = built_answers.with_decision(answer, contenders=dict.fromkeys(names[1:], 0.5))
+    plan = Plan(arms=tuple(map(builders.arm, names)), excluded=())
+    assert [each.id for each in leaders_of(open_answer, plan)] == [*names[:4]]
+
+
 def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> None:
     run_options = RunOptions(
         batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick"

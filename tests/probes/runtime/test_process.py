@@ -62,6 +62,7 @@ def test_the_bytes_of_all_files_are_counted(tmp_path: pathlib.Path) -> None:
     (tmp_path / "inductor" / "ab" / "kernel.cpp").write_bytes(b"x" * 700)
     (tmp_path / "model.pt2").write_bytes(b"x" * 50)
     (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "inductor" / "other").symlink_to(__file__)
     assert files.count_bytes(tmp_path) == 750
     assert files.count_bytes(tmp_path / "absent") == files.count_bytes(tmp_path / "link") == 0
 
