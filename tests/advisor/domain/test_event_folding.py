@@ -28,30 +28,19 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.wire import decode, decode_event
 from probes.events import (
-    Built,
     Compared,
     Created,
-    Engagement,
     Event,
     FirstReply,
-    Imported,
     MemoryRead,
-    Opened,
     PhaseStarted,
     Prepared,
     Ready,
-    WarmedUp,
-    Workload,
 )
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
-IMPORTED = Imported(versions={"torch": "2.12.0"}, settings={})
-OPENED = Opened(parameters=1, parameter_bytes=4, unit="samples", units_per_sample=1)
-BUILT = [Built(shape=Shape(size), build_seconds=1.0, first_call_seconds=0.1) for size in (1, 4)]
 CHECKED = [builders.checked(size) for size in (1, 4)]
-WARM = [WarmedUp(shape=Shape(size), typical_seconds=0.01, steady=True) for size in (1, 4)]
-ENGAGED = Engagement(share=0.9, proof="a test says so", facts={})
 MEMORY = MemoryRead(peak_rss_bytes=1, device_reserved_bytes=None)
 LAST_MEMORY = replace(MEMORY, peak_rss_bytes=2)
 VISITS = builders.visits([0.1, 0.2])
@@ -70,36 +59,9 @@ def process_after(*worker_events: Event) -> ProcessState:
     return process
 
 
-def test_every_worker_event_is_kept() -> None:
-    flops = [Workload(shape=Shape(1), flops=None), Workload(shape=Shape(4), flops=7)]
-    process = process_after(
-        PhaseStarted(phase="build", shape=Shape(4)),
-        IMPORTED,
-        OPENED,
-        *BUILT,
-        *CHECKED,
-        ENGAGED,
-        *WARM,
-        MEMORY,
-        LAST_MEMORY,
-        Ready(),
-        *VISITS,
-        *flops,
-    )
-    assert process == ProcessState(
-        phase="build",
-        imported=IMPORTED,
-        opened=OPENED,
-        built={Shape(1): BUILT[0], Shape(4): BUILT[1]},
-        checked={Shape(1): CHECKED[0], Shape(4): CHECKED[1]},
-        engaged=ENGAGED,
-        warmed_up={Shape(1): WARM[0], Shape(4): WARM[1]},
-        warm_memory=MEMORY,
-        memory=LAST_MEMORY,
-        ready=True,
-        visits=VISITS,
-        workloads={Shape(1): flops[0], Shape(4): flops[1]},
-    )
+def test_the_first_memory_is_kept_beside_the_last_one_and_every_visit() -> None:
+    process = process_after(MEMORY, LAST_MEMORY, *VISITS)
+    assert (process.warm_memory, process.memory, process.visits) == (MEMORY, LAST_MEMORY, VISITS)
 
 
 #: Events of which a state has another trace, or none.
