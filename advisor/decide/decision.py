@@ -187,7 +187,7 @@ def _with_advice(
 
 
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
-    """Return the score that each arm that timed out or was not reached may have.
+    """Return the score that each arm may have that timed out, was not reached or could not lead.
 
     Where an arm of its workflow was measured, only one for which no time was left counts.
     """
@@ -201,7 +201,7 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
         if each.arm in too_slow or not is_possible:
             continue
         if potential := potential_of(each, answer, catalogue):
-            found[each.arm] = potential.score
+            found[each.arm] = potential.score_with_bonus
     return found
 
 

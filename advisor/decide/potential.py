@@ -14,10 +14,12 @@ from advisor.domain.question import Question
 
 @dataclasses.dataclass(frozen=True)
 class Potential:
-    """The speed-up that an arm may have at most, and the score and bonus that it would give."""
+    """The most that an arm may reach."""
 
     speedup: float
+    #: Its score at that speed-up, alone and with the bonus for speed.
     score: float
+    score_with_bonus: float
     #: The measured arm of its workflow over which the gain in the kept runs limits the speed-up,
     #: and that gain; None if there is no such arm.
     sibling: str | None
@@ -53,8 +55,8 @@ def potential_of(left_out: UnmeasuredArm, answer: Answer, catalogue: Catalogue) 
     score = possible_score(arm, speedup, question, catalogue)
     if score is None:
         return None
-    score += rubric.decision.speed_bonus
-    return Potential(speedup, score, sibling, gains[sibling] if sibling else None)
+    gain = gains[sibling] if sibling else None
+    return Potential(speedup, score, score + rubric.decision.speed_bonus, sibling, gain)
 
 
 def possible_score(

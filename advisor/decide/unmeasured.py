@@ -26,8 +26,8 @@ from advisor.domain.text import format_share, join_names, write_duration
 from advisor.domain.workflow import KnownFault, Workflow
 from probes.outcome import Failure, SkipCause
 
-#: Why an arm was skipped that could have been measured.
-NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
+#: Why a run skipped arms that it could have measured.
+SKIPPED_BY_THE_RUN: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
 #: Arms that may meet a constraint that no arm meets for certain.
 MOST_NAMED = 3
 #: A budget that is named has at least this many times the seconds of the one that did not suffice.
@@ -266,5 +266,6 @@ def arms_to_retry(answer: Answer) -> tuple[str, ...]:
     )
 
 
-def needs_more_time(answer: Answer) -> bool:
-    return any(each.skip_cause in NOT_REACHED for each in answer.unmeasured)
+def has_skipped_arms(answer: Answer) -> bool:
+    """Return whether the run skipped arms that it could have measured."""
+    return any(each.skip_cause in SKIPPED_BY_THE_RUN for each in answer.unmeasured)

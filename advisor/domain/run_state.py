@@ -143,8 +143,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan = Plan(arms=(), excluded=())
     #: The processes of each arm, in the order of their start.
     processes: dict[str, tuple[ProcessState, ...]] = {}
-    #: The groups of arms that raced at each shape; there are several if memory does not hold all
-    #: arms at once.
+    #: The groups of arms that raced at each shape; there are several if some arms were built after
+    #: the first race, or if memory does not hold all arms at once.
     groups: dict[Shape, tuple[RaceGroup, ...]] = {}
     #: The end of the last group's race at each shape; missing while the race is open.
     closed: dict[Shape, RaceClosed] = {}

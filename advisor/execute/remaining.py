@@ -63,7 +63,7 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
 def waiting_arms(state: RunState, question: Question) -> set[str]:
     """Return the arms that have not raced although every shape has had a race.
 
-    Memory was too short for them.
+    They were not built yet, or memory was too short for them.
     """
     if not all(shape in state.last_groups for shape in question.shapes):
         return set()
@@ -144,8 +144,8 @@ def skips_losing_arms(question: Question) -> bool:
 def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Failure]:
     """Return the arms without a measurement that cannot score more than the advised arm.
 
-    Each has the reason. None where the budget builds all arms, where the user named workflows, and
-    while the decision is OPEN.
+    Each has the reason. There is no such arm where the budget builds all arms, where the user named
+    workflows, and while the decision is OPEN.
     """
     question, advice = answer.question, answer.recommendation
     if (
@@ -156,24 +156,26 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
     ):
         return {}
     advised = answer.advised.scored
-    least = advised.score + advised.bonus + catalogue.rubric.decision.near
+    near = catalogue.rubric.decision.near
     found = {
         each.arm: potential_of(each, answer, catalogue)
         for each in answer.unmeasured
         if each.status == "not-reached"
     }
     return {
-        arm: Failure("skipped", "build", _reason(each, advised), skip_cause="cannot-lead")
+        arm: Failure("skipped", "build", _reason(each, advised, near), skip_cause="cannot-lead")
         for arm, each in found.items()
-        if each is not None and each.score <= least
+        if each is not None and each.score_with_bonus <= advised.score + advised.bonus + near
     }
 
 
-def _reason(found: Potential, advised: ScoredArm) -> str:
+def _reason(found: Potential, advised: ScoredArm, near: float) -> str:
     most = (
         f"not built: {found.speedup:.2g}x and {found.score:.2f} points at most, where {advised.arm}"
         f" has {advised.score:.2f} at the weights of the run"
     )
+    if found.score > advised.score:
+        most += f", and a lead of {near:g} points is too small to count"
     if found.gain is None:
         return most
     gain = f"at most {found.gain.largest:.2g}x as fast as {found.sibling}"

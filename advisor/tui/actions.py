@@ -14,8 +14,8 @@ import msgspec
 from advisor.ask.context import Context
 from advisor.decide.decision import answer_from_state
 from advisor.decide.recommend import further_budget, undecided_workflows
-from advisor.decide.unmeasured import arms_to_retry, needs_more_time
-from advisor.domain.answer import Answer
+from advisor.decide.unmeasured import arms_to_retry, has_skipped_arms
+from advisor.domain.answer import Answer, is_late
 from advisor.domain.errors import UserError
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
@@ -193,14 +193,15 @@ def measure_missing(app: AdvisorApp, shown: ShownAnswer) -> None:
     run, missing = shown.run, arms_to_retry(shown.answer)
     if run is None or not missing:
         return
-    is_late = needs_more_time(shown.answer)
+    needs_all = has_skipped_arms(shown.answer)
     arms = "arm that has" if len(missing) == 1 else f"{len(missing)} arms that have"
-    limit = " without a time limit, which this one reached" if is_late else ""
+    limit = " without a time limit" if needs_all else ""
+    limit += ", which this one reached" if any(map(is_late, shown.answer.unmeasured)) else ""
     question = f"Measure the {arms} no result again, in a new run{limit}?"
     context, header = app.context, header_as_shown(run, shown)
     _start(
         app,
-        lambda: propose_again(header, missing, context, all_arms=is_late),
+        lambda: propose_again(header, missing, context, all_arms=needs_all),
         question,
         describe=lambda drafted: f"With the baseline: {describe_work(drafted)}",
     )
