@@ -14,6 +14,8 @@ from advisor.domain.measurement import Measurement
 CLASSIFIED = "accuracy"
 #: A figure that is measured after all others.
 START = "start"
+#: A figure of which only a build that runs alone shows the peak.
+MEMORY = "memory"
 
 Unit = Literal["B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "us", "ms", "s", "min", "h", "%"]
 #: Each unit in bytes, in seconds or as a share.
@@ -113,7 +115,7 @@ ARM_FIGURES: Mapping[str, ArmFigure] = {
         "10s",
         column="start_seconds",
     ),
-    "memory": ArmFigure(
+    MEMORY: ArmFigure(
         lambda one: one.memory_bytes.peak,
         "bytes",
         "8GiB",

@@ -161,7 +161,7 @@ def _has_memory(builds: Builds, progress: RunInProgress, *, is_alone: bool) -> b
         is_refused = builds.is_alone or is_alone
         return not is_refused and headroom.fits_another_worker(builds.running)
     known = state.raced_arms | state.controls
-    has_new_arm = not known.issuperset(racing.built_arms(progress))
+    has_new_arm = not known.issuperset(racing.raceable_arms(progress))
     return (builds.is_first and not has_new_arm) or headroom.fits_another_worker()
 
 
@@ -254,7 +254,7 @@ def builds_are_over(progress: RunInProgress) -> bool:
     arms = {each.id for each in plan.arms if each.id not in state.controls}
     others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
     rivals = others - state.failed_arms or arms
-    if rivals & {*state.raced_arms, *ready_arms(progress)}:
+    if rivals & {*state.raced_arms, *unraced_arms(progress)}:
         late = (progress.races_end + progress.end) / 2
         running = [each for each in plan.arms if progress.session.is_building(each.id)]
         may_go_on = any(may_end_by(late, each, progress) for each in running)
@@ -262,7 +262,7 @@ def builds_are_over(progress: RunInProgress) -> bool:
     return progress.clock() >= progress.end + progress.seconds / 2
 
 
-def ready_arms(progress: RunInProgress) -> list[str]:
+def unraced_arms(progress: RunInProgress) -> list[str]:
     """Return the arms that are built and have not raced, the controls excepted."""
     state = progress.state
     built = [each.id for each in state.plan.arms if progress.session.is_built(each.id)]

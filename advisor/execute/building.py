@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from advisor.decide.unmeasured import more_time
+from advisor.domain.arm_figures import MEMORY
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
@@ -27,8 +28,6 @@ TIMES_BEFORE_FIRST_CALLS = 4
 #: Share of the time of a run in which the reference outputs of one shape are computed, on a GPU and
 #: with half of the threads of a CPU. After it they are computed again in float32 at most.
 REFERENCE_SHARE, REFERENCE_SHARE_ON_CPU = 0.25, 0.75
-#: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
-MEMORY = "memory"
 
 
 def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:

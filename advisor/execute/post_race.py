@@ -21,9 +21,10 @@ SHARE_OF_NEW_SHAPES = 1 / 3
 
 
 def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
-    """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
+    """Sustain the two fastest arms, then profile those that run, duplicates excepted.
 
-    A budget can limit this to the leaders of the decision so far. They then try new shapes.
+    These are all arms or, if the budget says so, the leaders of the decision so far. The leaders
+    then try new shapes.
     """
     session, question = progress.session, progress.question
     plan = progress.state.plan
@@ -78,7 +79,7 @@ def free_memory(progress: RunInProgress) -> Iterator[RunEvent]:
     question = progress.question
     waiting = remaining.waiting_arms(progress.state, question)
     kept = remaining.retained(progress.state, question) | waiting
-    for arm in racing.built_arms(progress):
+    for arm in racing.raceable_arms(progress):
         if arm not in kept:
             yield from profile_and_stop(progress, arm)
     for arm in reversed(remaining.leaders_to_keep(progress.state, question)[1:]):

@@ -11,7 +11,7 @@ from advisor.execute.build_rules import (
     builds_are_over,
     may_end_by,
     missing_shapes,
-    ready_arms,
+    unraced_arms,
 )
 from advisor.execute.remaining import skips_losing_arms
 from advisor.execute.run_in_progress import RunInProgress
@@ -60,7 +60,7 @@ class RacePause:
 
     def _is_worth_a_race(self) -> bool:
         progress = self._progress
-        if not ready_arms(progress):
+        if not unraced_arms(progress):
             return False
         if progress.clock() >= self._due:
             return True
@@ -72,7 +72,7 @@ class RacePause:
 
     def _awaited_arms(self) -> list[Arm]:
         progress = self._progress
-        arms, ready = progress.state.plan.arms, {*ready_arms(progress)}
+        arms, ready = progress.state.plan.arms, {*unraced_arms(progress)}
         running = [each for each in arms if each.id in self._builds.running]
         if not skips_losing_arms(progress.question):
             return running
@@ -104,7 +104,7 @@ class RacePause:
         Variants are arms that the model calls for, such as those in another memory layout.
         """
         progress = self._progress
-        ready, arms = {*ready_arms(progress)}, progress.state.plan.arms
+        ready, arms = {*unraced_arms(progress)}, progress.state.plan.arms
         return (
             self._is_first
             and all(each.called_for for each in arms if each.id in ready)
@@ -116,10 +116,10 @@ class RacePause:
 
 def _may_outdo(one: Arm, other: Arm) -> bool:
     """Return whether a race of `one` may show that `other`, of its workflow, cannot lead."""
-    return one.workflow == other.workflow and _promise(one) >= _promise(other)
+    return one.workflow == other.workflow and _rank_by_points(one) >= _rank_by_points(other)
 
 
-def _promise(planned: Arm) -> tuple[bool, float]:
+def _rank_by_points(planned: Arm) -> tuple[bool, float]:
     # Unlike `rank_of`, which says whether to start a build, this ignores the seconds of the builds:
     # one has ended, and the other runs.
     points = planned.possible_points

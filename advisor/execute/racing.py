@@ -126,7 +126,7 @@ def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
     """
     question = progress.question
     counts = DiscardCounts(progress.header.catalogue.presets.guard)
-    built = {*built_arms(progress)}
+    built = {*raceable_arms(progress)}
     new = built - progress.state.raced_arms
     open_shapes = [
         shape
@@ -138,7 +138,7 @@ def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
     end = min(progress.clock() + measuring_seconds * share, progress.races_end)
     for index, shape in enumerate(open_shapes):
         is_open = shape in progress.state.last_groups and shape not in progress.state.closed
-        planned = tuple(built_arms(progress))
+        planned = tuple(raceable_arms(progress))
         if is_open:
             arms = progress.state.last_groups[shape]
         elif progress.clock() < progress.races_end:
@@ -164,7 +164,7 @@ def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
         yield from _run_rounds(progress, race, shape, counts, ends, may_end)
 
 
-def built_arms(progress: RunInProgress) -> list[str]:
+def raceable_arms(progress: RunInProgress) -> list[str]:
     """Return the arms that can race, in build order."""
     session, state = progress.session, progress.state
     return [
@@ -186,7 +186,7 @@ def _share_of_measuring_time(progress: RunInProgress) -> float:
     It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
     last group gets all of it if every arm is still resident: the earlier races ended early then.
     """
-    state, built = progress.state, {*built_arms(progress)}
+    state, built = progress.state, {*raceable_arms(progress)}
     raced, failed = state.raced_arms, state.failed_arms
     unraced = {
         arm for shape in progress.question.shapes for arm in built - _arms_raced_at(state, shape)

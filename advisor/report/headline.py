@@ -66,7 +66,7 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 }
 NO_FLIP = "No other weight of one of the three Ps changes the answer."
 #: Problems of figures that do not decide.
-UNDECIDED = {MachineUnfitError.name, ConstraintUndecidedError.name}
+UNDECIDED_ERRORS = {MachineUnfitError.name, ConstraintUndecidedError.name}
 #: Workflows without a result, and arms that might be better, whose line is long.
 MOST_FAILED, MOST_OUTSTANDING = 3, 2
 #: Less than this share of speed, or than these points of score, counts as nothing.
@@ -102,7 +102,7 @@ def first_line(answer: Answer) -> str:
     decided, problem = AdvisedAnswer.of(answer), answer.problem
     if decided is not None:
         return _instruction(decided)
-    missing = "No answer" if problem and problem.name in UNDECIDED else "No recommendation"
+    missing = "No answer" if problem and problem.name in UNDECIDED_ERRORS else "No recommendation"
     return f"{missing}: {problem.what if problem else 'nothing was decided'}"
 
 
@@ -157,13 +157,13 @@ def certainty_line(decided: AdvisedAnswer, *, has_reasons: bool = True) -> str:
     if has_reasons:
         sentences += [
             _wrong_choice(decided.decision),
-            _not_reached(decided),
+            _late_workflows(decided),
             _settings_alone(decided.answer),
         ]
     return " ".join(filter(None, sentences))
 
 
-def _not_reached(decided: AdvisedAnswer) -> str:
+def _late_workflows(decided: AdvisedAnswer) -> str:
     """Name the workflows for which the time was too short, also those that could not lead."""
     told = {ArmName.parse(arm).workflow for arm in decided.decision.outstanding}
     told |= {each.workflow for each in decided.answer.scores}
@@ -190,7 +190,7 @@ def _why_alone(decided: AdvisedAnswer) -> str:
         only = "No other measured workflow is known to meet the constraints."
         failing = [each for each in decided.answer.scores if each.failures]
         first = [f"{each.title}: {each.failures[0].text}." for each in failing[:1]]
-        return " ".join(filter(None, [only, *first, _speed(decided), _not_reached(decided)]))
+        return " ".join(filter(None, [only, *first, _speed(decided), _late_workflows(decided)]))
     failed = {
         each.workflow: f"{decided.answer.titles.get(each.workflow, each.title)} ({each.status})"
         for each in reversed(_planned_arms(decided.answer))

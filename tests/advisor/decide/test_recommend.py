@@ -420,7 +420,9 @@ def test_what_is_not_measured_any_more_or_advised_in_another_form_is_no_step(
     run: str, name: str
 ) -> None:
     steps = built_answers.advice_of(decide_run(run)).next_steps
-    assert not any(step.startswith(f"to measure {name} too") for step in steps)
+    named = [step.partition(" too: ")[0] for step in steps if step.startswith("to measure ")]
+    assert steps
+    assert not any(name in each for each in named)
 
 
 @pytest.mark.parametrize("left_out", [(), (PLAIN_COMPILE,)])

@@ -77,7 +77,7 @@ def test_a_build_starts_waits_or_is_skipped(
 
 
 @pytest.mark.parametrize(("expected", "starts"), [(20.0, True), (50.0, False)])
-def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
+def test_a_build_that_is_expected_to_exceed_its_limit_by_far_is_not_started(
     expected: float, *, starts: bool
 ) -> None:
     """A payback limit in seconds says nothing to users, and is often rounded to none."""
