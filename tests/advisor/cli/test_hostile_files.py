@@ -17,6 +17,7 @@ from forks import RunProgram, assert_error, run_command
 from advisor import cli
 from advisor.ask import catalogue_files
 from advisor.cli import recommendations
+from advisor.cli.output import print_status
 from advisor.execute import drafts
 from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
@@ -105,6 +106,13 @@ def test_a_run_outside_the_store_is_not_executed(
     assert sorted(clone.iterdir()) == before
     for name in ("show", "report", "explain", "recipe"):
         assert_error(run_program(name, "latest"), 2)
+
+
+def test_a_line_of_the_status_holds_no_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_status("\x1b[31m")
+    assert capsys.readouterr().err == "p3-advisor: \\u001b[31m\n"
 
 
 def make_sparse(file: pathlib.Path) -> None:

@@ -231,13 +231,13 @@ def test_the_first_to_serve_changes_where_the_build_is_paid(
     assert found == ({"1": first, "4": "eager"} if requests else {})
 
 
-def test_an_arm_that_fails_a_constraint_has_no_costs() -> None:
+def test_an_arm_that_fails_a_constraint_has_no_costs_and_is_no_runner_up() -> None:
     (one, other), _ = two()
     results = builders.results(*(measured(each.arm, {1: 0.5}) for each in (one, other)))
     failed = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 9.0), value=1.5)
     question = builders.question(price_per_hour=3.6)
     advice = advise([one, replace(other, failures=(failed,))], results, question)
-    assert {each.arm for each in advice.costs} == {one.arm}
+    assert ({each.arm for each in advice.costs}, advice.runner_up) == ({one.arm}, None)
 
 
 def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:

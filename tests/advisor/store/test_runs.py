@@ -190,6 +190,17 @@ def test_scratch_can_be_cleared_twice(run: Run) -> None:
     assert run.events()
 
 
+def test_the_builds_of_other_finished_runs_are_removed_unless_a_process_uses_them(
+    three_runs: Store,
+) -> None:
+    used, unfinished, own = found = [three_runs.find(each) for each in IDS]
+    with used.writer():
+        own.clear_scratch_of_others()
+        assert used.scratch.is_dir()
+    own.clear_scratch_of_others()
+    assert [each for each in found if each.scratch.is_dir()] == [unfinished, own]
+
+
 @pytest.mark.parametrize(
     ("name", "found"),
     [
