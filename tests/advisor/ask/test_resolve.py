@@ -30,10 +30,8 @@ from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
 from advisor.domain.question import Question
 
 SHIPPED = builders.shipped_catalogue()
-H100, H200 = (
-    builders.gpu(index=0, uuid="GPU-aaaa"),
-    builders.gpu(index=1, uuid="GPU-bbbb", name="NVIDIA H200"),
-)
+H100 = builders.gpu(index=0, uuid="GPU-aaaa")
+H200 = builders.gpu(index=1, uuid="GPU-bbbb", name="NVIDIA H200")
 
 
 def resolved(machine: Machine | None = None, **run_options: Any) -> Question:

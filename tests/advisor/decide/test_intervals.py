@@ -57,9 +57,8 @@ def test_fewer_than_two_differences_have_infinite_bounds(differences: list[float
 
 def test_a_paired_interval_uses_students_t() -> None:
     half = 4.302653 / math.sqrt(3)
-    assert paired_interval([1.0, 2.0, 3.0], 0.025) == pytest.approx(
-        (2 - half, 2, 2 + half), abs=1e-6
-    )
+    expected = pytest.approx((2 - half, 2, 2 + half), abs=1e-6)
+    assert paired_interval([1.0, 2.0, 3.0], 0.025) == expected
 
 
 @given(values, st.sampled_from([0.2, 0.05, 0.01]))

@@ -233,16 +233,8 @@ def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
         (unmeasured(LATE, "unsupported", None), False),
         (unmeasured("compiled/fast", "timed-out"), False),
         (unmeasured("compiled/fast", "skipped", skip_cause="out-of-time"), True),
+        # It was never faster than the measured one.
         (unmeasured("compiled/slow", "skipped", "slow", skip_cause="out-of-time"), False),
-    ],
-    ids=[
-        "timed out",
-        "not reached",
-        "crashed",
-        "not planned",
-        "of a measured workflow",
-        "not reached, of a measured workflow",
-        "not reached, and never faster than the measured one",
     ],
 )
 def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bool) -> None:

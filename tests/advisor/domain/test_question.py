@@ -119,9 +119,7 @@ def test_pillars_without_weight_share_the_rest_equally() -> None:
     assert (moved.productivity, moved.portability) == (30, 30)
 
 
-PROBLEM = Problem(
-    name="nothing-viable", what="everything failed", next_step="ask for less", exit_code=1
-)
+PROBLEM = Problem(name="nothing-viable", what="all failed", next_step="ask for less", exit_code=1)
 
 
 def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:

@@ -26,7 +26,6 @@ BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4
 WITH_REQUESTS = builders.question(batch_sizes=(1, 4), requests=1000)
 SKIPPING = builders.question(budget=replace(builders.question().budget, skips_losing_arms=True))
 
-
 GAINING, SIBLING, HANGING = (
     builders.arm(arm, expected_build_seconds=20.0, possible_points=2.0)
     for arm in ("compile", "compile/other", "hangs")
@@ -188,18 +187,13 @@ def test_the_limit_is_the_time_of_a_built_arm_for_all_requests_at_its_slowest_si
 
 
 def test_the_limit_comes_from_the_fastest_built_arm() -> None:
-    crashed = builders.process(
-        *builders.visits([0.01], 1),
-        built={},
-        outcome=Outcome(Failure("crashed", phase="measure", reason="gone")),
-    )
+    gone = Outcome(Failure("crashed", phase="measure", reason="gone"))
+    crashed = builders.process(*builders.visits([0.01], 1), built={}, outcome=gone)
     cheap = builders.process(
         *builders.visits([0.01], 1), *builders.visits([0.01], 4), built={}, outcome=Outcome()
     )
-    state = builders.run_state(
-        {BASELINE: BUILT, "cheap": cheap, "crashed": crashed, "compiled": ()}
-    )
-    assert seconds(state, "compiled") == pytest.approx(12.5)
+    arms: Any = {BASELINE: BUILT, "cheap": cheap, "crashed": crashed, "compiled": ()}
+    assert seconds(builders.run_state(arms), "compiled") == pytest.approx(12.5)
 
 
 @pytest.mark.parametrize(

@@ -184,14 +184,12 @@ Current thread 0x00007f1d (most recent call first):
 Extension modules: numpy.core (total: 1)
 """
 
-
 #: Log of an engine with a scheduler in a process of its own.
 TRACEBACK = b"""[12:00] The scheduler hit an exception: Traceback (most recent call last):
   File "/stack/scheduler.py", line 498, in start
     raise ValueError(
 ValueError: Loaded weights leave no memory
 """
-
 
 #: Log of threads of compiled C++ code that throw: none of them has a frame of Python.
 ABORT = """\
