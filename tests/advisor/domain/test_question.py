@@ -72,11 +72,6 @@ def test_a_measured_value_has_few_digits_and_never_seems_to_meet_the_bound(
         ("onnxruntime-cpu", "onnxruntime-cpu/io-binding", "ONNX Runtime, CPU (I/O binding)"),
         ("vllm", "vllm/fp8-dynamic", "vLLM (FP8 dynamic)"),
         ("llama-cpp", "llama-cpp/q4_0", "llama.cpp (Q4_0)"),
-        (
-            "torch-compile-inductor",
-            "torch-compile-inductor/max-autotune",
-            "torch.compile, Inductor (max autotune)",
-        ),
     ],
 )
 def test_titles_spell_options_as_texts_do(workflow: str, arm: str, title: str) -> None:
