@@ -14,7 +14,7 @@ from advisor.domain.measurement import Measurement
 CLASSIFIED = "accuracy"
 #: A figure that is measured after all others.
 START = "start"
-#: A figure of which only a build that runs alone shows the peak.
+#: The peak memory of an arm, which only a build that runs alone shows.
 MEMORY = "memory"
 
 Unit = Literal["B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "us", "ms", "s", "min", "h", "%"]

@@ -131,7 +131,7 @@ def rank_of(planned: Arm) -> tuple[bool, float]:
 def promise_of(planned: Arm) -> float:
     """Return the points that it may gain for a second of its build, or of its import if longer.
 
-    Arms that can gain none follow, then those of which that is not known.
+    Arms that can gain none come next, and arms whose gain is not known come last.
     """
     points, seconds = planned.possible_points, planned.expected_build_seconds
     if points is None or seconds is None:

@@ -1,4 +1,4 @@
-"""Which arms a run still has to measure, which it need not, and which it finds a need for."""
+"""Which arms a run still has to measure, which it can skip, and which it adds."""
 
 from __future__ import annotations
 

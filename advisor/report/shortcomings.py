@@ -19,8 +19,11 @@ TITLE = "Not ranked, or excluded by a constraint (!)"
 #: Statuses of workflows that were not tried, below those that failed, the more useful to know
 #: first.
 NOT_TRIED: tuple[Status, ...] = (
-    *("skipped", "not-installed"),
-    *("not-reached", "excluded", "unsupported"),
+    "skipped",
+    "not-installed",
+    "not-reached",
+    "excluded",
+    "unsupported",
 )
 
 

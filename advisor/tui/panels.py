@@ -27,7 +27,7 @@ def truncate(text: str, width: int) -> str:
 
 
 def truncate_middle(text: str, width: int) -> str:
-    """Cut out the middle: names of arms are told apart by both their start and their end."""
+    """Shorten the name in the middle, because arms differ at the start or at the end of theirs."""
     if len(text) <= width:
         return text
     right = (width - 1) // 2

@@ -249,11 +249,7 @@ def test_the_selected_arm_is_within_two_percent_of_the_best() -> None:
 
 
 def test_the_same_seed_visits_in_the_same_order_and_decides_the_same() -> None:
-    first, second, other = (
-        race("noisy", "hard", 1),
-        race("noisy", "hard", 1),
-        race("noisy", "hard", 2),
-    )
+    first, second, other = (race("noisy", "hard", seed) for seed in (1, 1, 2))
     assert first.session.order == second.session.order
     assert first.result == second.result
     assert first.session.order != other.session.order

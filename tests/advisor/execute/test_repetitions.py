@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import NamedTuple
+from unittest import mock
 
 import builders
 import built_answers
@@ -19,7 +20,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.plan import Plan
-from advisor.domain.question import Budget, Question
+from advisor.domain.question import Budget, DeviceKind, Question
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.results import ScoredArm
 from advisor.domain.run_events import (
@@ -31,7 +32,7 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import RunState
-from advisor.execute import repetitions
+from advisor.execute import post_race, repetitions
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
 from advisor.report.answer_files import answer_of_run
 from probes.events import Sustained, Visited
@@ -373,3 +374,17 @@ def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> 
     question = builders.question(budget=budget)
     assert repetitions.seconds_while_open(question, RunState(at=20.0)) == OPEN_SECONDS
     assert repetitions.seconds_while_open(question, RunState(at=900.0)) == 90.0
+
+
+@pytest.mark.parametrize(("device", "asked"), [("cpu", [["a"], ["b"]]), ("cuda", [["a", "b"]])])
+def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_together_on_a_gpu(
+    device: DeviceKind, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = mock.MagicMock(is_running={"a", "b"}.__contains__, builds_standbys=lambda: False)
+    quick = builders.shipped_catalogue().presets.budgets["quick"]
+    question = builders.question(device=device, budget=quick)
+    answer = built_answers.answer(scores=())
+    progress = progress_of(session, new_recorder("ab"), question, lambda _: answer, clock=float)
+    monkeypatch.setattr(post_race, "leaders_of", lambda *_: builders.plan("a", "b").arms)
+    sessions.exhaust(post_race.measure_further(progress))
+    assert [call.args[0] for call in session.try_new_shapes.call_args_list] == asked

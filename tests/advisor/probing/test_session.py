@@ -130,15 +130,11 @@ def test_a_visit_ends_when_its_worker_is_idle(
 
 def test_three_workers_import_at_a_time_on_two_processors(session: WorkerSession) -> None:
     arms = [builders.arm(f"quick/{number}") for number in range(4)]
-    working = most = 0
+    importing = [0]
     for run_event in start_workers(session, *arms):
-        if isinstance(run_event, WorkerSpawned):
-            working += 1
-            most = max(most, working)
-        elif worker_events_of([run_event], Imported):
-            working -= 1
-    assert working == 0
-    assert most == 3
+        ended = len(worker_events_of([run_event], Imported))
+        importing.append(importing[-1] + isinstance(run_event, WorkerSpawned) - ended)
+    assert (max(importing), importing[-1]) == (3, 0)
 
 
 def test_a_model_that_cannot_be_opened_ends_the_reference(session: WorkerSession) -> None:
