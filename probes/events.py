@@ -248,8 +248,8 @@ class Visited(Event):
     #: Seconds of a call in a row of calls without waiting in between; None where a call has ended
     #: when it returns.
     streamed_seconds: Duration | None
-    #: How many times its fastest time in the worker a fixed piece of host work typically took next
-    #: to these calls; None without a GPU.
+    #: How many times as long these calls typically took because their processor was slow, by a
+    #: fixed piece of host work next to them and its fastest time in the worker; None without a GPU.
     host_slowdown: Amount | None = None
     #: Seconds of the calls for the first token that follow; empty for tasks other than generated
     #: text and where prompts run one after the other.

@@ -155,12 +155,16 @@ def time_visit(
 def _time_counted_calls(
     timer: Timer, inputs: Iterator[Any], size: VisitSize, host: Host | None, began: int
 ) -> tuple[list[int], list[int], list[float]]:
-    """Time the calls after the warm-up: whole, until each returned, and how slow the host was."""
+    """Time the calls after the warm-up: whole, until each returned, and what a slow host cost each.
+
+    The latter is how many times as long the call took: only its time until it returned needs the
+    host. A fast processor is searched for as long as the calls take in all: at times there is none.
+    """
     clock, call, synchronise = perf_counter_ns, timer.call, timer.synchronise
     durations: list[int] = []
     enqueues: list[int] = []
     slowdowns: list[float] = []
-    undisturbed = 0
+    undisturbed = calling = searching = 0
     measure_slowdown = host.slowdown if host is not None else lambda: 1.0
     limit = host.most_slowdown if host is not None else math.inf
     slowdown = measure_slowdown()
@@ -172,17 +176,21 @@ def _time_counted_calls(
         synchronise()
         durations.append(clock() - start)
         enqueues.append(returned - start)
+        calling += durations[-1]
         before, slowdown = slowdown, measure_slowdown()
-        slowdowns.append(max(before, slowdown))
+        on_host = enqueues[-1] / durations[-1] if durations[-1] else 1.0
+        slowdowns.append(1.0 + (max(before, slowdown) - 1.0) * on_host)
         undisturbed += slowdowns[-1] <= limit
         is_overdue = (clock() - began) * NANOSECONDS > LONGEST_VISIT_SECONDS
         if undisturbed == size.calls or (is_overdue and len(durations) >= MIN_CALLS):
             break
-        if host is not None and slowdown > limit:
+        if host is not None and min(slowdown, slowdowns[-1]) > limit and searching <= calling:
+            start = clock()
             host.settle()
             # The caches of another processor are cold.
             timer.time(next(inputs))
             slowdown = host.slowdown()
+            searching += clock() - start
     return durations, enqueues, slowdowns
 
 

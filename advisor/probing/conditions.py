@@ -201,5 +201,5 @@ def find_disturbance(
     if queued is not None and queued > limits.most_queued_share:
         return f"other processes made it wait for a processor during {queued:.0%} of the time"
     if visit and visit.host_slowdown and visit.host_slowdown > limits.most_host_slowdown:
-        return f"its processor took {visit.host_slowdown:.1f} times as long for the same work"
+        return f"a slow processor made its calls take {visit.host_slowdown:.1f} times as long"
     return None

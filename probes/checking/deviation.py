@@ -88,9 +88,12 @@ def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
     `values` is a sample, `(elements,) float64`, of an output with `shape`. The result has a value
     for each group that the sample meets, `(groups,) float64`.
     """
-    positions: Any = np.arange(values.size) * stride_of(math.prod(shape))
-    groups, starts, counts = np.unique(positions // length, return_index=True, return_counts=True)
-    return np.sqrt(np.add.reduceat(values * values, starts) / counts) if groups.size else values
+    if not values.size:
+        return values
+    groups: Any = np.arange(values.size) * stride_of(math.prod(shape)) // length
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(groups)) + 1])
+    counts = np.diff(starts, append=values.size)
+    return np.sqrt(np.add.reduceat(values * values, starts) / counts)
 
 
 def measure(values: Any, target: Any, shape: Sequence[int], least_scale: float = 0.0) -> Deviation:

@@ -97,6 +97,8 @@ class ChangingHost:
     clock: FakeClock
     slowdowns: Sequence[float]
     most_slowdown: float = 1.3
+    #: Seconds of a search for a fast processor.
+    search_seconds: float = 0.0
     checks: int = 0
     moves: int = 0
 
@@ -106,6 +108,7 @@ class ChangingHost:
 
     def settle(self) -> None:
         self.moves += 1
+        self.clock.advance(self.search_seconds)
 
     def call(self, _: object) -> None:
         self.clock.advance(self.slowdowns[min(self.checks, len(self.slowdowns)) - 1] / 64)
@@ -130,6 +133,21 @@ def test_where_the_host_is_always_slow_all_calls_count_and_few_long_ones_are_not
     host = ChangingHost(clock, [1.0, 2.0])
     timed = time_visit(host.call, size=size, host=host)
     assert (len(timed.seconds), timed.host_slowdown) == (calls, 2.0)
+
+
+def test_a_slow_host_does_not_disturb_a_call_that_mostly_waits_for_the_device(
+    clock: FakeClock,
+) -> None:
+    host = ChangingHost(clock, [1.0, 2.0])
+    timed = time_visit(host.call, lambda: clock.advance(6 / 64), size=SIX_CALLS, host=host)
+    assert (len(timed.seconds), timed.host_slowdown, host.moves) == (6, 1.25, 1)
+
+
+def test_a_fast_processor_is_searched_for_as_long_as_the_calls_take(clock: FakeClock) -> None:
+    # A search with its warm-up call takes as long as four calls.
+    host = ChangingHost(clock, [1.0, 2.0], search_seconds=6 / 64)
+    time_visit(host.call, size=SIX_CALLS, host=host)
+    assert host.moves == 4, "before the calls, and after the first, fifth and ninth of twelve"
 
 
 @pytest.mark.parametrize(
