@@ -67,7 +67,7 @@ def reconcile(
     }
     for measured in measurements:
         cells = [
-            _compare(state, measured.arm, cell, references[cell.shape], margin)
+            _compare(state, measured, cell, references[cell.shape], margin)
             for cell in measured.cells
         ]
         scaled = tuple(_with_seconds(cell, references[cell.shape].factor) for cell in cells)
@@ -76,14 +76,18 @@ def reconcile(
         yield _with_overall_speedup(changed) if is_changed else changed
 
 
+class _Program(NamedTuple):
+    calls: Calls
+    #: What the fastest call is multiplied by where other work delayed all of them most.
+    least_share: float
+
+
 class _Reference(NamedTuple):
     """What the calls of the arms are compared with at a shape."""
 
     #: The baseline and its duplicate.
     arms: Sequence[str]
-    calls: Calls
-    #: What their fastest call is multiplied by where other work delayed all of them most.
-    least_share: float
+    program: _Program
     #: What all call times are multiplied by: other work disturbed those of the baseline.
     factor: float
     #: The arm with the fastest call.
@@ -94,32 +98,28 @@ def _reference(
     state: RunState, measurements: Sequence[Measurement], baseline: Measurement, cell: Cell
 ) -> _Reference:
     arms = [each.id for each in state.plan.arms if baseline.arm in {each.id, each.duplicate_of}]
-    calls = _calls(state, cell.shape, *arms)
-    fastest = fastest_call(calls)
-    factor = 1.0
-    if fastest is not None and _is_disturbed(state, arms, cell.shape):
-        factor = fastest / cell.seconds.median
-    waited, threads = _waited(state, arms, cell.shape), _threads(baseline.settings)
-    return _Reference(
-        arms,
-        calls,
-        least_share(calls, waited, threads),
-        factor,
-        _fastest_arm(state, measurements, baseline.arm, cell.shape),
-    )
+    program = _program(state, cell.shape, arms, baseline.settings)
+    fastest = fastest_call(program.calls)
+    is_disturbed = _is_disturbed(state, arms, cell.shape)
+    factor = fastest / cell.seconds.median if fastest and is_disturbed else 1.0
+    leader = _fastest_arm(state, measurements, baseline.arm, cell.shape)
+    return _Reference(arms, program, factor, leader)
 
 
-def _compare(state: RunState, arm: str, cell: Cell, reference: _Reference, margin: float) -> Cell:
-    if arm == state.plan.baseline.id:
+def _compare(
+    state: RunState, measured: Measurement, cell: Cell, reference: _Reference, margin: float
+) -> Cell:
+    if (arm := measured.arm) == state.plan.baseline.id:
         return cell
     is_disturbed = _is_disturbed(state, (*reference.arms, arm), cell.shape)
-    ours, theirs = _calls(state, cell.shape, arm), reference.calls
+    own, theirs = _program(state, cell.shape, [arm], measured.settings), reference.program
+    mine, other = own.calls, theirs.calls
     if not is_disturbed:
-        ours, theirs = _without_odd_visits(ours), _without_odd_visits(theirs)
-    found = _ratio_of_fastest(ours, theirs, margin)
+        mine, other = _without_odd_visits(mine), _without_odd_visits(other)
+    found = _ratio_of_fastest(mine, other, margin)
     missed = _missed_factor(state, arm, reference.leader, cell.shape)
-    share = reference.least_share if is_disturbed else None
-    return _reconcile(cell, found, margin, missed, share) if found else cell
+    shares = (own.least_share, theirs.least_share) if is_disturbed else None
+    return _reconcile(cell, found, margin, missed, shares) if found else cell
 
 
 def _without_odd_visits(calls: Calls) -> Calls:
@@ -138,21 +138,24 @@ def _threads(settings: Mapping[str, str]) -> int:
     return max(int(text), 1) if text.isdecimal() and len(text) < MOST_DIGITS else 1
 
 
-def _calls(state: RunState, shape: Shape, *arms: str) -> Calls:
-    return [visit.seconds for arm in arms for _, visit in counted_visits(state, arm, shape)]
+def _program(
+    state: RunState, shape: Shape, arms: Collection[str], settings: Mapping[str, str]
+) -> _Program:
+    calls = [visit.seconds for arm in arms for _, visit in counted_visits(state, arm, shape)]
+    # The typical share of a visit for which threads waited, as the sum over the threads.
+    shares = [visit.conditions.queued_share or 0.0 for visit in _kept_visits(state, arms, shape)]
+    waited = statistics.median(shares) if shares else 0.0
+    return _Program(calls, least_share(calls, waited, _threads(settings)))
 
 
 def _fastest_arm(
     state: RunState, measurements: Sequence[Measurement], baseline: str, shape: Shape
 ) -> str:
     """Return the arm with the fastest call; the baseline where no other arm has enough calls."""
-    fastest = {
-        measured.arm: fastest_call(_calls(state, shape, measured.arm))
-        for measured in measurements
-        if measured.arm != baseline
-    }
-    known = {arm: seconds for arm, seconds in fastest.items() if seconds is not None}
-    return min(known, key=lambda arm: known[arm], default=baseline)
+    others = [each.arm for each in measurements if each.arm != baseline]
+    visits = {arm: counted_visits(state, arm, shape) for arm in others}
+    fastest = [(fastest_call([each.seconds for _, each in visits[arm]]), arm) for arm in others]
+    return min(((seconds, arm) for seconds, arm in fastest if seconds), default=(0.0, baseline))[1]
 
 
 def _missed_factor(state: RunState, arm: str, leader: str, shape: Shape) -> float:
@@ -187,12 +190,6 @@ def _is_disturbed(state: RunState, arms: Collection[str], shape: Shape) -> bool:
     return 2 * sum(visit.unfit is not None for visit in visits) > len(visits)
 
 
-def _waited(state: RunState, arms: Collection[str], shape: Shape) -> float:
-    """Return the typical share of a visit for which threads waited, as the sum over the threads."""
-    shares = [visit.conditions.queued_share or 0.0 for visit in _kept_visits(state, arms, shape)]
-    return statistics.median(shares) if shares else 0.0
-
-
 def _kept_visits(state: RunState, arms: Collection[str], shape: Shape) -> list[ConditionsRecorded]:
     return [
         visit
@@ -217,27 +214,28 @@ def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Estimate | N
 
 
 def _reconcile(
-    cell: Cell, found: Estimate, margin: float, missed: float, share: float | None
+    cell: Cell, found: Estimate, margin: float, missed: float, shares: tuple[float, float] | None
 ) -> Cell:
     """Return the cell with the ratio of the fastest calls where it contradicts the speed-up.
 
-    `share` is the least share of it that the program may have on a quiet machine; None where the
-    machine was not disturbed.
+    `shares` are the least ones of their fastest calls that the program and the baseline may take on
+    a quiet machine; None where the machine was not disturbed.
     """
     paired, (low, ratio, high) = cell.speedup, found
     if paired.low is None or paired.high is None:
         return cell
-    if share is None and not _contradict(paired, found, margin):
+    if shares is None and not _contradict(paired, found, margin):
         return cell
     # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
     # If no undisturbed call was seen, every share above the least one is equally likely.
+    own, reference = shares or (1.0, 1.0)
     second = Interval(
-        value=ratio * missed * math.sqrt(share or 1.0),
-        low=low * (share or 1.0),
-        high=high * missed,
+        value=ratio * missed * math.sqrt(reference / own),
+        low=low * reference,
+        high=high * missed / own,
         process_error=math.log1p(margin) / HALF_INTERVAL,
     )
-    speedup = _spanning(paired, found) if share is None else second
+    speedup = _spanning(paired, found) if shares is None else second
     changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
     return _with_seconds(changed, paired.value / speedup.value)
 

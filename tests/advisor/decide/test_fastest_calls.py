@@ -27,6 +27,7 @@ from probes.shape import Shape
 
 TRUTH = 3.0
 SLOWDOWNS = [9.0, 8.5, 9.2, 9.1, 8.8, 9.0, 9.3, 8.9]
+NO_WAITS: Mapping[str, float] = {}
 
 
 def visits(
@@ -55,11 +56,11 @@ def summarised(
     *,
     undisturbed: Sequence[float] = (0.15,) * 8,
     unfit: str | None = None,
-    waited: float | None = None,
+    waited: Mapping[str, float] = NO_WAITS,
 ) -> Results:
     """Return the results of a run in which other work slows the baseline alone.
 
-    Threads wait for a processor during the share `waited` of each visit.
+    `waited` has by arm the share of each visit during which its threads wait for a processor.
     """
     quiet = [1.0] * len(slowdowns)
     arms = {
@@ -70,7 +71,10 @@ def summarised(
 
 
 def summarised_arms(
-    arms: Mapping[str, Sequence[Visited]], *, unfit: str | None = None, waited: float | None = None
+    arms: Mapping[str, Sequence[Visited]],
+    *,
+    unfit: str | None = None,
+    waited: Mapping[str, float] = NO_WAITS,
 ) -> Results:
     recorded = {
         arm: [
@@ -80,7 +84,10 @@ def summarised_arms(
                 shape=Shape(1),
                 round=visit.round,
                 conditions=Conditions(
-                    seconds=1.0, stolen_share=0.0, queued_share=waited, throttled_seconds=None
+                    seconds=1.0,
+                    stolen_share=0.0,
+                    queued_share=waited.get(arm),
+                    throttled_seconds=None,
                 ),
                 unfit=unfit,
                 discarded=False,
@@ -155,18 +162,21 @@ def test_an_arm_of_busier_rounds_may_have_missed_the_quiet_ones() -> None:
 @pytest.mark.parametrize(("undisturbed", "holds"), [(0.0, True), (0.15, False)])
 def test_where_no_call_was_undisturbed_all_may_have_waited(undisturbed: float, holds: bool) -> None:
     """A tail of fast calls shows what an undisturbed call takes; without one, nothing does."""
-    measured = {
-        waited: only_cell(
+    calm, queued, both = (
+        only_cell(
             summarised(SLOWDOWNS, undisturbed=(undisturbed,) * 8, unfit="busy", waited=waited)
-        )[1]
-        for waited in (0.0, 0.95)
-    }
-    calm, queued = (measured[waited].speedup for waited in (0.0, 0.95))
+        )[1].speedup
+        for waited in (NO_WAITS, {BASELINE: 0.95}, {BASELINE: 0.95, "compiled": 0.9})
+    )
     assert queued.low is not None
     assert queued.low == pytest.approx(builders.known(calm.low) * (0.05 if holds else 1.0))
     assert queued.low < TRUTH
     assert queued.high == calm.high
     assert queued.value == pytest.approx(calm.value * (math.sqrt(0.05) if holds else 1.0))
+    # The calls of the arm all take as long, so each of them may have waited, too.
+    assert both.low == queued.low
+    assert builders.known(both.high) == pytest.approx(10 * builders.known(calm.high))
+    assert both.value == pytest.approx(queued.value * math.sqrt(10))
 
 
 @pytest.mark.parametrize(
