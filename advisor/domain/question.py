@@ -41,9 +41,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     repeats: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: Rounds of each shape in a repetition.
     repeat_rounds: Annotated[int, msgspec.Meta(ge=2)] = 5
-    #: The arms that are repeated: every arm that the races left open; the advised arm, its rivals
-    #: and the baseline; or every arm.
-    repeated: Literal["contenders", "leaders", "all"] = "contenders"
+    #: The arms that are repeated: those that the races did not eliminate; the advised arm, its
+    #: rivals and the baseline; or every arm.
+    repeated: Literal["survivors", "leaders", "all"] = "survivors"
     #: Whether arms that cannot lead are neither built nor profiled once there is an answer.
     skips_losing_arms: bool = False
     #: Seconds in total of calling the two best arms without a pause; 0 for none.

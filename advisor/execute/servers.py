@@ -1,4 +1,4 @@
-"""Measure servers under load: one after the other, then the contenders again in fresh processes.
+"""Measure servers under load: first all, then those that may lead again in new processes.
 
 The first time the goodput is searched; the second time, in reverse order, blocks near it and at
 shares of it are measured. An arm that cannot lead is searched coarsely and not measured again. Only
@@ -75,13 +75,13 @@ def measure_servers(
             continue
         yield from load.measure_arm(planned, SEARCH)
     found = [each for each in arms if load.goodput(each) is not None]
-    contenders = [each for each in reversed(found) if load.is_contender(each)]
+    leading = [each for each in reversed(found) if load.may_lead(each)]
     if clock() >= end:
         return
-    if contenders and REPEAT not in recorder.state.repeats:
-        names = tuple(each.id for each in contenders)
+    if leading and REPEAT not in recorder.state.repeats:
+        names = tuple(each.id for each in leading)
         yield RepetitionStarted(repeat=REPEAT, arms=names)
-    for planned in contenders:
+    for planned in leading:
         if not is_complete(recorder.state, planned.id, REPEAT):
             yield from load.measure_arm(planned, REPEAT)
 
@@ -168,7 +168,7 @@ class ServerLoad:
         found = goodput_of_arm(state, planned.id, self._load, self._question.seed)
         return found.value if found else None
 
-    def is_contender(self, planned: Arm) -> bool:
+    def may_lead(self, planned: Arm) -> bool:
         state, seed = self._recorder.state, self._question.seed
         return may_lead(state, planned.id, self._load, self._rules, seed)
 
@@ -195,7 +195,7 @@ class ServerLoad:
         )
         sent = discarded = 0
         while self._session.is_running(planned.id) and discarded < rules.most_blocks:
-            coarse = not self.is_contender(planned)
+            coarse = not self.may_lead(planned)
             if search.is_finished(coarse=coarse):
                 return
             rates = search.next_rates(coarse=coarse)

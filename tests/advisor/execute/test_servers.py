@@ -217,7 +217,7 @@ def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> Non
     assert built_answers.headline(answer, "load")
 
 
-def test_the_contender_alone_is_measured_in_two_processes(measured: Run) -> None:
+def test_only_the_server_that_may_lead_is_measured_in_two_processes(measured: Run) -> None:
     state = measured.state()
     assert [process.repeat for process in state.processes["faster"]] == [0, 1]
     # Its first process is the one that was interrupted.
