@@ -91,7 +91,7 @@ def resolve(
         seed=run_options.seed,
         python=machine.software.executable,
         load=parse_load(run_options, task, model, catalogue),
-        cold_start=run_options.cold_start or any(each.criterion == START for each in constraints),
+        cold_start=run_options.cold_start or any(each.quantity == START for each in constraints),
         requests=run_options.requests or None,
         price_per_hour=run_options.price_per_hour or None,
         wait_seconds=parse_duration("--wait-for-quiet", wait) if wait else 0.0,

@@ -52,7 +52,7 @@ def answer_from_state(
     results = _results_of_run(header, state)
     question = header.question
     if not (state.starts or state.finished):  # starts come last
-        others = tuple(each for each in question.constraints if each.criterion != START)
+        others = tuple(each for each in question.constraints if each.quantity != START)
         question = msgspec.structs.replace(question, constraints=others)
     resumable = None if state.finished else state.can_go_on
     answer = _with_advice(

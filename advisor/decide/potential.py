@@ -74,5 +74,5 @@ def possible_score(
         "build_seconds": 0.0,
     }
     ratings = {each.id: rate(each, facts, rubric) for each in rubric.criteria}
-    letters = tuple(each for each in question.constraints if each.criterion in ratings)
+    letters = tuple(each for each in question.constraints if each.quantity in ratings)
     return None if find_failures(ratings, letters) else weigh(ratings, question)

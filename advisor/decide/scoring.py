@@ -212,13 +212,13 @@ def value_of(
     constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
 ) -> float | None:
     """Return the letter's number or the figure that a constraint is about; None if unknown."""
-    if constraint.criterion in CRITERIA:
-        return ratings[constraint.criterion].tier
+    if constraint.quantity in CRITERIA:
+        return ratings[constraint.quantity].tier
     if measurement is None:
         return None
     if constraint.asks_for_class:
         return class_number(measurement)
-    return ARM_FIGURES[constraint.criterion].get(measurement)
+    return ARM_FIGURES[constraint.quantity].get(measurement)
 
 
 def class_number(measurement: Measurement) -> int | None:

@@ -207,7 +207,7 @@ def nothing_viable(
             "run p3-advisor show --json for the reason of each workflow",
         )
     asked = ", ".join(constraint.text for constraint in constraints)
-    is_limited = any(each.criterion == START for each in constraints)
+    is_limited = any(each.quantity == START for each in constraints)
     if is_limited and not any(each.fastest_start for each in measured.values()):
         return ConstraintUndecidedError(
             f"no start was measured, so nothing shows whether a workflow meets --require {asked}",
@@ -246,11 +246,11 @@ def _nearest(
     found = {one.arm: value_of(constraint, one.ratings, measured.get(one.arm)) for one in scored}
     known = {arm: value for arm, value in found.items() if value is not None}
     if not known:
-        return f"{constraint.criterion} unknown"
+        return f"{constraint.quantity} unknown"
     if met := sum(map(constraint.admits, known.values())):
-        return f"{constraint.criterion} met by {met} of {len(scored)}"
+        return f"{constraint.quantity} met by {met} of {len(scored)}"
     arm = min(known, key=lambda name: abs(known[name] - constraint.limit))
-    return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"
+    return f"{constraint.quantity} {constraint.write_measured(known[arm])} ({arm})"
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:

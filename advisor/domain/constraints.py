@@ -82,9 +82,10 @@ EXAMPLES = (
 class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
     """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
 
-    #: A criterion, or one of `ARM_FIGURES`, in bytes or seconds. `accuracy`: at least a class of
-    #: what a trained model loses, at most a relative error, or divergence of text in nats a token.
-    criterion: str
+    #: What is limited: a criterion, or one of `ARM_FIGURES`, in bytes or seconds. `accuracy`: at
+    #: least a class of what a trained model loses, at most a relative error, or divergence of text
+    #: in nats a token.
+    quantity: str
     comparison: Comparison
     #: The limit itself; for a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
     limit: int | float
@@ -93,18 +94,18 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def asks_for_letter(self) -> bool:
-        return self.criterion in CRITERIA or self.asks_for_class
+        return self.quantity in CRITERIA or self.asks_for_class
 
     @property
     def asks_for_class(self) -> bool:
         """Whether it names a class of what is lost of a trained model: `accuracy>=B`."""
-        return self.criterion == CLASSIFIED and self.comparison == ">="
+        return self.quantity == CLASSIFIED and self.comparison == ">="
 
     def write(self, value: float) -> str:
-        """Return a letter or a figure of its criterion in the form of `--require`."""
+        """Return a value of the quantity in the form of `--require`."""
         if self.asks_for_letter:
             return LETTERS.get(int(value), "below C")
-        if ARM_FIGURES[self.criterion].dimension == "factor":
+        if ARM_FIGURES[self.quantity].dimension == "factor":
             return f"{value:.12g}x"
         unit = self.shown_unit(value)
         return f"{value:.12g}" if unit is None else f"{value / UNITS[unit]:.12g}{unit}"
@@ -112,7 +113,7 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
     def shown_unit(self, value: float) -> Unit | None:
         """Return the user's unit, else MiB for bytes and s, or ms below 1 s, for a time."""
         units: dict[Dimension, Unit] = {"bytes": "MiB", "seconds": "s" if value >= 1 else "ms"}
-        return self.unit or units.get(ARM_FIGURES[self.criterion].dimension)
+        return self.unit or units.get(ARM_FIGURES[self.quantity].dimension)
 
     def write_measured(self, value: float) -> str:
         """Return a value that fails the constraint, with digits whose rounding fails it, too."""
@@ -126,7 +127,7 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def crossed_by(self, one: Measurement) -> tuple[float, float] | None:
         """Return the spread of an arm's figure if the limit lies within it."""
-        figure = None if self.asks_for_letter else ARM_FIGURES[self.criterion]
+        figure = None if self.asks_for_letter else ARM_FIGURES[self.quantity]
         low, high = (figure.spread(one) if figure else None) or (None, None)
         if low is None or high is None or self.admits(low) == self.admits(high):
             return None
@@ -140,16 +141,16 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The constraint as the user writes it: `portability>=B`."""
-        return f"{self.criterion}{self.bound}"
+        return f"{self.quantity}{self.bound}"
 
 
 def check_constraints(constraints: Iterable[Constraint], task: str) -> None:
     """Raise `OptionValueError` for a figure that the task does not measure."""
     for constraint in constraints:
-        figure = None if constraint.asks_for_letter else ARM_FIGURES.get(constraint.criterion)
+        figure = None if constraint.asks_for_letter else ARM_FIGURES.get(constraint.quantity)
         if figure is not None and task not in figure.tasks:
             raise OptionValueError(
-                f"the task {task} does not measure {constraint.criterion}, which --require limits",
+                f"the task {task} does not measure {constraint.quantity}, which --require limits",
                 f"it needs --task {' or '.join(figure.tasks)}; --task serve has limits of its own,"
                 " --ttft and --itl",
             )
@@ -173,4 +174,4 @@ class FailedConstraint(msgspec.Struct, frozen=True, kw_only=True):
             has = constraint.write_measured(self.value)
         else:
             has = "unknown with random weights" if self.needs_real_weights else "unknown"
-        return f"{constraint.criterion} is {has}; the constraint requires {constraint.bound}"
+        return f"{constraint.quantity} is {has}; the constraint requires {constraint.bound}"

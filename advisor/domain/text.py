@@ -145,7 +145,7 @@ def describe_spread(constraint: Constraint, spread: tuple[float, float]) -> str:
     unit = constraint.shown_unit(spread[1])
     size, name = (UNITS[unit], f" {unit}") if unit else (1, "x")
     between = " to ".join(format_number(end / size, digits=3) for end in spread)
-    return f"{constraint.criterion} is {between}{name}"
+    return f"{constraint.quantity} is {between}{name}"
 
 
 #: Longest duration that is written in seconds.

@@ -142,7 +142,7 @@ def drop_unbuilt(
 
 
 def builds_at_once(header: Header) -> int:
-    if any(constraint.criterion == MEMORY for constraint in header.question.constraints):
+    if any(constraint.quantity == MEMORY for constraint in header.question.constraints):
         return 1
     processors = header.machine.cpu.usable_processors
     return max(1, min(header.catalogue.presets.builds.most_at_once, processors))

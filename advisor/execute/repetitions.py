@@ -280,7 +280,7 @@ def excluded_by_declaration(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
         scored.arm
         for scored in sorted(answer.scores, key=lambda each: -each.score)
         if scored.failures
-        and all(failure.constraint.criterion == FLEXIBILITY for failure in scored.failures)
+        and all(failure.constraint.quantity == FLEXIBILITY for failure in scored.failures)
         and scored.ratings[FLEXIBILITY].evidence == "declared"
         and scored.score > least
     ]

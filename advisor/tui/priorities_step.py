@@ -31,7 +31,7 @@ class PrioritiesStep(Step):
             "Minimum grades (a workflow below one is not recommended)", classes="lead", markup=False
         )
         required = {
-            each.criterion: str(each.limit)
+            each.quantity: str(each.limit)
             for each in parse_constraints(self.run_options.require)
             if each.asks_for_letter
         }

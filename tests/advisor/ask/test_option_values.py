@@ -84,7 +84,7 @@ def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(
     text: str, bound: float, shown: str
 ) -> None:
     (found,) = parse_constraints(text)
-    assert found.criterion == text[: text.index("=") - 1]
+    assert found.quantity == text[: text.index("=") - 1]
     assert found.comparison in text
     assert found.limit == pytest.approx(bound)
     assert found.text == shown

@@ -165,7 +165,7 @@ def test_the_printed_command_repeats_an_answer_that_is_not_stored(
     assert again["question"]["priorities"]["productivity"] == 80
     assert again["question"]["batch_sizes"] == [1]
     assert again["question"]["constraints"] == [
-        {"criterion": "portability", "comparison": ">=", "limit": 1}
+        {"quantity": "portability", "comparison": ">=", "limit": 1}
     ]
     assert again["rerun_command"] == f"p3-advisor {command}"
 
