@@ -348,7 +348,7 @@ def race_result(shape: Shape | int = 1, **changes: Any) -> RaceResult:
         rounds=4,
         eliminated={},
         noise_floor=None,
-        closed="ended after 4 rounds",
+        end_reason="ended after 4 rounds",
     )
     return replace(result, **changes)
 

@@ -30,7 +30,7 @@ LOOKS = (4, 6, 9, 13, 19, 28, 40, 60, 100)
 ERROR = 0.05
 #: Fewest rounds of a shape that count: one round has no spread.
 FEWEST_ROUNDS = 2
-#: `RaceResult.closed` of a race that is still open.
+#: `RaceResult.end_reason` of a race that is still open.
 STILL_OPEN = "not closed yet"
 
 
@@ -228,7 +228,7 @@ def race_result(state: RunState, shape: Shape, question: Question) -> RaceResult
         rounds=rounds,
         eliminated=eliminated,
         noise_floor=None,
-        closed=closed.reason if closed else STILL_OPEN,
+        end_reason=closed.reason if closed else STILL_OPEN,
     )
 
 

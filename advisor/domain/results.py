@@ -78,7 +78,7 @@ class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     #: Largest share by which the baseline and its duplicate may differ; null without the duplicate.
     noise_floor: float | None
     #: Why the race ended, as a sentence.
-    closed: str
+    end_reason: str
 
 
 class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
