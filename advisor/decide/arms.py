@@ -21,9 +21,9 @@ from advisor.decide.process_figures import (
     compare_new_shapes,
     memory_of_processes,
     new_shape_results_of,
-    rate_new_shapes,
     summarise_builds,
     summarise_generation,
+    worst_behaviour,
 )
 from advisor.decide.rounds import LogSpeedups, counted_visits, visits_by_round
 from advisor.decide.undisturbed import summarise_undisturbed
@@ -97,7 +97,7 @@ def measurement_of(
         ),
         diagnosis=tuple(_diagnose(state, planned.id, main, cell, peaks, dtype) for cell in cells),
         new_shape_results=new_shapes,
-        new_shape_rating=rate_new_shapes(new_shapes),
+        new_shape_behaviour=worst_behaviour(new_shapes),
         new_shapes_complete=all(each.handling != "skipped" for each in new_shapes),
         starts=state.starts.get(planned.id, ()),
         variants=state.variants.get(planned.id, ()),

@@ -213,7 +213,7 @@ def _measured_new_shapes(measurement: Measurement, declared: str) -> str | None:
     If a shape was left out, the worse of the two counts, because an unknown result must not raise
     a grade.
     """
-    measured = measurement.new_shape_rating
+    measured = measurement.new_shape_behaviour
     if measured is None or measurement.new_shapes_complete:
         return measured
     is_worse = NEW_SHAPES_ORDER.index(measured) >= NEW_SHAPES_ORDER.index(declared)
@@ -241,6 +241,6 @@ def infer_new_shapes(arms: Iterable[tuple[Measurement, Workflow]]) -> dict[str, 
     return {
         measured.arm: best[measured.workflow, declared]
         for measured, declared in pairs
-        if measured.new_shape_rating is None
+        if measured.new_shape_behaviour is None
         and best.get((measured.workflow, declared), declared) != declared
     }

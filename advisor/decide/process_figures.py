@@ -198,7 +198,7 @@ BUILD_SECONDS = 0.25
 FALLBACK_SHARE = 0.95
 
 
-def rate_new_shapes(results: Sequence[NewShapeResult]) -> str | None:
+def worst_behaviour(results: Sequence[NewShapeResult]) -> str | None:
     """Return `served`, `recompiles` or `refused` by the worst result; None if nothing was tried."""
     handled = {result.handling for result in results} - {"skipped"}
     if not handled:

@@ -323,8 +323,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     diagnosis: tuple[CallDiagnosis, ...] = ()
     #: Results at shapes that were not built; empty if none was tried.
     new_shape_results: tuple[NewShapeResult, ...] = ()
-    #: The worst of these results, as the rubric's fact: `served`, `recompiles`, `refused`.
-    new_shape_rating: str | None = None
+    #: The worst of them, as the rubric's fact `new_shapes`: `served`, `recompiles` or `refused`.
+    new_shape_behaviour: str | None = None
     #: Whether all of these shapes were tried before the time limit.
     new_shapes_complete: bool = True
     #: How fast it starts, by each way that its stack offers; empty if that was not measured.

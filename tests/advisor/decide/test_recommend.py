@@ -325,7 +325,7 @@ GPU_MACHINE = builders.gpu_machine(builders.gpu(memory_bytes=100))
 MEASURED = (
     at_two_sizes(builders.BASELINE, 1.0, build=0.5),
     at_two_sizes("compiled", 1.5, build=30.0, warm=2.0, peak=90),
-    at_two_sizes("alike", 1.5, build=40.0, new_shape_rating="served"),
+    at_two_sizes("alike", 1.5, build=40.0, new_shape_behaviour="served"),
     at_two_sizes("engine", 3.0, build=1000.0, peak=95),
 )
 CHECK = built_measurements.sustained(

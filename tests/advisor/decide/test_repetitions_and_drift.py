@@ -181,7 +181,7 @@ def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
     raced: float, seconds: float, eager_seconds: float | None, new_shapes: str
 ) -> None:
     state = with_new_shapes(raced, eager_seconds, seconds)
-    assert only_measurement(summarise(state, RACES)).new_shape_rating == new_shapes
+    assert only_measurement(summarise(state, RACES)).new_shape_behaviour == new_shapes
 
 
 def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speedup() -> None:
@@ -189,7 +189,7 @@ def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speed
     arms = tuple(replace(each, eager_fallback=False) for each in state.plan.arms)
     plan = replace(state.plan, arms=arms)
     measured = only_measurement(summarise(replace(state, plan=plan), RACES))
-    assert measured.new_shape_rating == "served"
+    assert measured.new_shape_behaviour == "served"
     (result,) = measured.new_shape_results
     assert result.handling == "served"
     assert builders.known(result.reason).startswith("1.50 times")
@@ -213,7 +213,7 @@ def test_new_shapes_have_the_rating_of_the_worst_result(
         for size, handling in enumerate(handlings, start=2)
     }
     measured = only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=tried), RACES))
-    assert measured.new_shape_rating == rating
+    assert measured.new_shape_behaviour == rating
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> 
         *[0.1] * 4, new_shape_results=results_with(), new_shape_started=started, outcome=outcome
     )
     measured = only_measurement(summarise(state, RACES))
-    assert measured.new_shape_rating == rating
+    assert measured.new_shape_behaviour == rating
     ended = [each.handling for each in measured.new_shape_results if each.shape.input_tokens]
     was_killed = outcome is not None and rating == "served"
     assert ended == (["skipped"] if was_killed else ["refused"] if outcome else [])
@@ -260,18 +260,18 @@ def test_a_first_call_as_slow_as_that_of_eager_code_builds_nothing(
             for arm, results in zip((BASELINE, "compiled"), tried, strict=True)
         }
     )
-    found = {each.arm: each.new_shape_rating for each in summarise(state, RACES).measurements}
+    found = {each.arm: each.new_shape_behaviour for each in summarise(state, RACES).measurements}
     assert found == {BASELINE: "served", "compiled": rating}
 
 
 def test_a_shape_that_was_skipped_has_no_rating() -> None:
     tried = {**results_with("served"), **results_with("skipped", batch_size=1)}
     measured = only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=tried), RACES))
-    assert measured.new_shape_rating == "served"
+    assert measured.new_shape_behaviour == "served"
     assert not measured.new_shapes_complete
     alone = results_with("skipped", batch_size=1)
     nothing = only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=alone), RACES))
-    assert nothing.new_shape_rating is None
+    assert nothing.new_shape_behaviour is None
 
 
 def test_stalled_calls_are_counted_in_timed_and_warmup_calls() -> None:

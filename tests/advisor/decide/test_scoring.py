@@ -55,7 +55,7 @@ def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
 ) -> None:
     workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
     compiled = builders.measurement(
-        "compiled", new_shape_rating=measured, new_shapes_complete=complete
+        "compiled", new_shape_behaviour=measured, new_shapes_complete=complete
     )
     (scored,) = scoring.score_arms(
         builders.results(compiled), builders.question(), builders.catalogue(workflow)
@@ -90,7 +90,7 @@ def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
     )
     results = builders.results(
         builders.measurement("compiled"),
-        builders.measurement("compiled/tuned", option="tuned", new_shape_rating=measured),
+        builders.measurement("compiled/tuned", option="tuned", new_shape_behaviour=measured),
     )
     scored = scoring.score_arms(results, builders.question(), builders.catalogue(workflow))
     rating = next(each for each in scored if each.arm == "compiled").ratings["input_flexibility"]

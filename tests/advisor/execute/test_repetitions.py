@@ -126,14 +126,14 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measur
         ("refused", "refused", 1),
     ):
         arm = f"narrow/{option}"
-        assert measured.answer.results.by_arm[arm].new_shape_rating == value
+        assert measured.answer.results.by_arm[arm].new_shape_behaviour == value
         rating = ratings[arm]
         assert (rating.value, rating.evidence, rating.tier) == (value, "measured", tier)
 
 
 def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(measured: Measured) -> None:
     slow = measured.answer.results.by_arm["narrow/slow"]
-    assert slow.new_shape_rating == "recompiles"
+    assert slow.new_shape_behaviour == "recompiles"
     assert {result.handling for result in slow.new_shape_results} == {"eager"}
 
 
