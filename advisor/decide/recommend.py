@@ -103,7 +103,7 @@ def _advise(
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
         flips=sensitivity.find_flips(winner, eligible, question.priorities),
-        simplex=sensitivity.leading_shares(eligible, question.priorities),
+        leading_shares=sensitivity.leading_shares(eligible, question.priorities),
         break_even=()
         if is_baseline or answer.baseline is None
         else find_break_even(results.by_arm[winner.arm], answer.baseline),

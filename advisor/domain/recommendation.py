@@ -166,7 +166,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     margin: float | None
     flips: tuple[Flip, ...]
     #: Share of all weights of the three Ps at which an arm that meets the constraints leads.
-    simplex: dict[str, float] = {}
+    leading_shares: dict[str, float] = {}
     #: Empty for the baseline.
     break_even: tuple[BreakEven, ...] = ()
     #: The arm that serves the asked number of requests first at each shape, cold build included.

@@ -56,7 +56,7 @@ def draw(answer: Answer, ranking: Sequence[RankedArm], shapes: Sequence[Shape]) 
         build_cost=None if unfit else _build_cost_chart(ranking, marks),
         accuracy=None if unfit else _accuracy_chart(ranking, marks, rules.close["tolerance"]),
         weight_map=weight_map(
-            ranking, question.priorities, advice.simplex if advice else {}, marks
+            ranking, question.priorities, advice.leading_shares if advice else {}, marks
         ),
         cascade=cascade_chart(results.portability.applications if results.portability else ()),
     )

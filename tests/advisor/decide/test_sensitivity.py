@@ -222,7 +222,7 @@ def test_the_advised_arm_leads_where_the_weights_of_the_question_lie(name: str) 
         for before, one in zip(corners, [*corners[1:], corners[0]], strict=True)
     ]
     assert min(map(float, turns)) >= -GAP
-    assert advice.simplex[advice.arm] > 0
+    assert advice.leading_shares[advice.arm] > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
