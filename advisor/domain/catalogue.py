@@ -174,7 +174,7 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True):
     budgets: dict[str, Budget]
     #: Seconds after which a worker that is still in a phase is killed.
     deadlines: dict[Phase, Annotated[float, msgspec.Meta(gt=0)]]
-    guard: VisitQualityLimits
+    visit_limits: VisitQualityLimits
     builds: BuildPresets
     noise: NoisePrior
     quiet: QuietLimits

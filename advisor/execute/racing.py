@@ -125,7 +125,7 @@ def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
     the controls and leaders alone.
     """
     question = progress.question
-    counts = DiscardCounts(progress.header.catalogue.presets.guard)
+    counts = DiscardCounts(progress.header.catalogue.presets.visit_limits)
     built = {*raceable_arms(progress)}
     new = built - progress.state.raced_arms
     open_shapes = [

@@ -219,7 +219,7 @@ def _visit_in_turn(
 
     The order rotates from round to round: an arm does not always follow the same other arm.
     """
-    counts = racing.DiscardCounts(progress.header.catalogue.presets.guard)
+    counts = racing.DiscardCounts(progress.header.catalogue.presets.visit_limits)
     shapes = progress.question.shapes
     for index, shape in enumerate(shapes):
         now = progress.clock()

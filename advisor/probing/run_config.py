@@ -104,7 +104,7 @@ class RunConfig:
             trust_remote_code=question.trust_remote_code,
             allow_pickle=question.allow_pickle,
             visit_seconds=VISIT_SECONDS,
-            most_host_slowdown=catalogue.presets.guard.most_host_slowdown,
+            most_host_slowdown=catalogue.presets.visit_limits.most_host_slowdown,
             accuracy=accuracy_thresholds(rules_of(planned, catalogue.accuracy, question.accuracy)),
             checks_repeats=is_first,
             quantiser=planned.quantiser,

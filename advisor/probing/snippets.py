@@ -168,7 +168,7 @@ def time_in_turns(
 ) -> list[tuple[TimedCalls, ...]]:
     """Return the calls of each process, by round."""
     rounds: list[tuple[TimedCalls, ...]] = []
-    limits = session.config.header.catalogue.presets.guard
+    limits = session.config.header.catalogue.presets.visit_limits
     end = time.monotonic() + seconds * len(names)
     while len(rounds) < MIN_ROUNDS or time.monotonic() < end:
         timed = []

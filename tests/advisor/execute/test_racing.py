@@ -43,7 +43,7 @@ from probes.shape import Shape
 CRASHED = Failure("crashed", phase="measure", signal="SIGSEGV", reason="gone")
 TWO_SIZES = builders.question(batch_sizes=(1, 4))
 PRESETS = builders.shipped_catalogue().presets
-GUARD = PRESETS.guard
+VISIT_LIMITS = PRESETS.visit_limits
 
 
 def test_a_race_with_too_few_rounds_gets_overtime_up_to_its_limit() -> None:
@@ -151,15 +151,15 @@ def test_an_early_race_ends_at_the_first_look() -> None:
 
 
 def test_a_visit_is_repeated_at_most_as_often_as_the_limit_allows() -> None:
-    allowed = [racing.may_discard(0, 100, attempt, GUARD) for attempt in range(4)]
+    allowed = [racing.may_discard(0, 100, attempt, VISIT_LIMITS) for attempt in range(4)]
     assert allowed == [True, True, False, False]
 
 
 def test_the_first_visit_may_be_discarded_and_later_ones_up_to_their_share() -> None:
-    assert racing.may_discard(0, 0, 0, GUARD)
-    assert not racing.may_discard(1, 1, 0, GUARD), "two of two"
-    assert racing.may_discard(2, 9, 0, GUARD), "three of ten"
-    assert not racing.may_discard(3, 9, 0, GUARD), "four of ten"
+    assert racing.may_discard(0, 0, 0, VISIT_LIMITS)
+    assert not racing.may_discard(1, 1, 0, VISIT_LIMITS), "two of two"
+    assert racing.may_discard(2, 9, 0, VISIT_LIMITS), "three of ten"
+    assert not racing.may_discard(3, 9, 0, VISIT_LIMITS), "four of ten"
 
 
 pytestmark = pytest.mark.slow
@@ -183,7 +183,7 @@ def busy_answer(module_context: Context) -> Answer:
 def test_no_more_visits_are_discarded_than_the_limits_allow(busy_answer: Answer) -> None:
     visits = busy_answer.results.visits
     # The first visit of each of the three arms may be discarded in any case.
-    assert 0 < visits.discarded <= GUARD.most_discarded_share * visits.made + 3
+    assert 0 < visits.discarded <= VISIT_LIMITS.most_discarded_share * visits.made + 3
     assert visits.unfit == visits.made - visits.discarded
 
 

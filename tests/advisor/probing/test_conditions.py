@@ -30,7 +30,7 @@ from probes.shape import Shape
 
 PID = 4711
 HEAT, POWER_LIMIT, IDLE = 0x20, 0x4, 0x1
-RULES = builders.shipped_catalogue().presets.guard
+RULES = builders.shipped_catalogue().presets.visit_limits
 UNDISTURBED = Conditions(seconds=1.0, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
 
 
@@ -170,7 +170,7 @@ def test_one_preset_limits_the_slowdown_of_the_host_for_calls_and_visits(
     limit: float, calls: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = builders.replace(RULES, most_host_slowdown=limit)
-    presets = builders.replace(builders.shipped_catalogue().presets, guard=rules)
+    presets = builders.replace(builders.shipped_catalogue().presets, visit_limits=rules)
     config = sessions.run_config(tmp_path, tmp_path, catalogue=builders.catalogue(presets=presets))
     asked = config.worker_request(builders.arm("engine"), tmp_path, tmp_path)
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
