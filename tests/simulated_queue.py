@@ -86,7 +86,7 @@ def measure_in_turn(
         arrivals = arrivals[:count]
         seconds = max(seconds, arrivals[-1])
         times = latencies(arrivals, work, SLOWED if is_slowed else 1.0)
-        missed = times[arrivals >= rules.lead_share * seconds] > load.limit
+        missed = times[arrivals >= rules.warmup_share * seconds] > load.limit
         yield LoadBlock(rate, int((~missed).sum()), len(missed), count_groups(missed.tolist()))
         work = max(0.0, times[-1] - (seconds - arrivals[-1]))
 

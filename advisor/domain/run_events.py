@@ -178,7 +178,7 @@ class LoadMeasured(ProcessEvent, frozen=True, kw_only=True):
     #: Requests per second that arrived, and the seconds in which they did.
     rate: float
     seconds: Amount
-    #: The requests after the beginning of the block, which does not count.
+    #: The requests after the warm-up of the block, which does not count.
     requests: tuple[ServedRequest, ...]
     #: Whether the load generator fell behind, so that the block does not count.
     discarded: bool

@@ -31,7 +31,7 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds of a block by budget; a budget in seconds has that of `quick`.
     block_seconds: dict[str, Annotated[float, msgspec.Meta(gt=0)]]
     least_ttfts: Annotated[float, msgspec.Meta(gt=0)]
-    lead_share: Annotated[float, msgspec.Meta(ge=0, lt=1)]
+    warmup_share: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     gap_seconds: Annotated[float, msgspec.Meta(ge=0)]
     most_blocks: Annotated[int, msgspec.Meta(ge=1)]
     least_misses: Annotated[float, msgspec.Meta(ge=0)]
@@ -61,12 +61,12 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
         return max(seconds, self.least_ttfts * ttft_seconds)
 
     def least_requests(self, share: float) -> int:
-        """Return how many requests a block has at least, with those at its beginning.
+        """Return how many requests a block has at least, with those of its warm-up.
 
         `least_misses` of those that count may then miss the limits.
         """
         counted = self.least_misses / (1 - share)
-        return max(1, math.ceil(round(counted / (1 - self.lead_share), 6)))
+        return max(1, math.ceil(round(counted / (1 - self.warmup_share), 6)))
 
 
 def generator_processors(usable: int, share: float) -> int:

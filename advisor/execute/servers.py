@@ -120,11 +120,11 @@ def find_interpreter(catalogue: Catalogue, machine: Machine) -> str:
     return created.python
 
 
-def without_lead(
-    requests: Sequence[ServedRequest], lead_seconds: float
+def without_warmup(
+    requests: Sequence[ServedRequest], warmup_seconds: float
 ) -> tuple[ServedRequest, ...]:
-    """Return the requests after the beginning of a block, or all where that leaves none."""
-    kept = tuple(request for request in requests if request.at >= lead_seconds)
+    """Return the requests after the warm-up of a block, or all where that leaves none."""
+    kept = tuple(request for request in requests if request.at >= warmup_seconds)
     return kept or tuple(requests)
 
 
@@ -272,7 +272,7 @@ class ServerLoad:
         self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
     ) -> list[LoadMeasured]:
         """Return one event for each block, or one with the problem of the load generator."""
-        process, lead = self._session.process_number(arm), self._rules.lead_share
+        process, warmup = self._session.process_number(arm), self._rules.warmup_share
         empty = LoadMeasured(
             arm=arm,
             process=process,
@@ -291,12 +291,12 @@ class ServerLoad:
             msgspec.structs.replace(
                 empty,
                 rate=block.rate,
-                seconds=block.seconds * (1 - lead),
+                seconds=block.seconds * (1 - warmup),
                 requests=counted,
                 discarded=fell_behind(counted, self._load, self._rules),
             )
             for block, requests in zip(blocks, sent, strict=True)
-            for counted in [without_lead(requests, block.seconds * lead)]
+            for counted in [without_warmup(requests, block.seconds * warmup)]
         ]
 
     def _first_rate(self, planned: Arm) -> float:

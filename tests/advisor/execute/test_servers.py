@@ -388,8 +388,8 @@ def sent(at: float, late: float = 0.0) -> ServedRequest:
 
 def test_the_beginning_of_a_block_does_not_count() -> None:
     requests = [sent(at) for at in (0.1, 0.9, 2.0, 3.0)]
-    assert [each.at for each in servers.without_lead(requests, 1.0)] == [2.0, 3.0]
-    assert len(servers.without_lead(requests, 9.0)) == 4
+    assert [each.at for each in servers.without_warmup(requests, 1.0)] == [2.0, 3.0]
+    assert len(servers.without_warmup(requests, 9.0)) == 4
 
 
 def test_a_block_is_discarded_when_many_requests_were_late() -> None:
