@@ -57,7 +57,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     verdict: SpeedVerdict
     #: The smallest slowdown, as a share, that this comparison finds with a probability of 90 %;
     #: null without an interval.
-    found_from: float | None = None
+    detectable_slowdown: float | None = None
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,12 +110,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(change for change in self.changes if change.verdict == "slower")
 
     @property
-    def found_from(self) -> float | None:
+    def detectable_slowdown(self) -> float | None:
         """The smallest slowdown that is found in any arm with a probability of 90 %.
 
         Null where that is not known for every arm, or the machine was not fit.
         """
-        known = [change.found_from for change in self.changes if change.found_from is not None]
+        slowdowns = (change.detectable_slowdown for change in self.changes)
+        known = [each for each in slowdowns if each is not None]
         is_known = known and len(known) == len(self.changes) and not self.unfit
         return max(known) if is_known else None
 
@@ -254,9 +255,9 @@ def _arms(before: Answer, after: Answer, threshold: float, noise: NoisePrior) ->
                 for cell, run in ((first, before.results), (second, after.results))
             ),
         )
-        ratio, found_from = speedup_ratio(compared, len(pairs), threshold)
+        ratio, slowdown = speedup_ratio(compared, len(pairs), threshold)
         judged = _judge(arm, first.shape, (_seconds(first), _seconds(second)), ratio, threshold)
-        yield msgspec.structs.replace(judged, found_from=found_from)
+        yield msgspec.structs.replace(judged, detectable_slowdown=slowdown)
 
 
 def _judge(

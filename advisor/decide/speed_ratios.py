@@ -27,7 +27,7 @@ from advisor.domain.results import RaceResult
 FAMILY_ERROR = 0.05
 #: Degrees of freedom that make Student's t distribution equal to the normal one.
 MANY = 1000
-#: Probability with which a slowdown of the size `found_from` is found.
+#: Probability with which the smallest detectable slowdown is found.
 POWER = 0.9
 
 SpeedVerdict = Literal["slower", "faster", "same", "undecided"]
@@ -113,11 +113,11 @@ def speedup_ratio(
     error, freedom = math.sqrt(variance.value), variance.degrees_of_freedom
     critical = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom)
     # Both the interval and the threshold have to be exceeded.
-    found_from = max(
+    shift = max(
         detectable_shift(critical, POWER, freedom) * error,
         -math.log1p(-threshold) + t_quantile(POWER, freedom) * error,
     )
-    return Interval.around(value, critical * error, critical * error), -math.expm1(-found_from)
+    return Interval.around(value, critical * error, critical * error), -math.expm1(-shift)
 
 
 def goodput_change(before: Interval, after: Interval, intervals: int) -> Interval:

@@ -19,7 +19,7 @@ LONGEST_VALUE, SHORTEST_VALUE = 60, 16
 GAPS = 7
 #: Columns that a narrow terminal leaves out, the least used first.
 LEAST_USED = (
-    *("slowdown found from", "speed, times before", "error before", "error after"),
+    *("detectable slowdown", "speed, times before", "error before", "error after"),
     *("MiB before", "MiB after", "ms before", "ms after", "requests/s before", "requests/s after"),
 )
 
@@ -132,7 +132,7 @@ def _change_columns(name: str, unit: str, compared: str) -> list[Column[Change]]
             lambda change: text.format_interval(change.ratio, unit="", decimals=3),
         ),
         ("speed, times before", _write_speed if name == "arm" else lambda _: ""),
-        ("slowdown found from", lambda change: _rounded_up(change.found_from)),
+        ("detectable slowdown", lambda change: _rounded_up(change.detectable_slowdown)),
         ("verdict", lambda change: change.verdict),
     ]
 
@@ -167,9 +167,9 @@ def conclusion_lines(comparison: Comparison) -> list[str]:
 
 
 def _power(comparison: Comparison) -> list[str]:
-    if comparison.found_from is None:
+    if comparison.detectable_slowdown is None:
         return []
-    share = _rounded_up(comparison.found_from)
+    share = _rounded_up(comparison.detectable_slowdown)
     return [f"A comparison like this finds a slowdown of {share} in any arm in 9 of 10 cases."]
 
 

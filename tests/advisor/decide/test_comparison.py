@@ -129,7 +129,7 @@ def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
     found = compare_two(with_noise(with_speedup(2.0), 0.6), with_speedup(0.5, 1.001), 0.05)
     assert found.unfit == (found.before,)
     assert (found.changes[0].verdict, found.conclusion) == ("undecided", "undecided")
-    assert found.found_from is None
+    assert found.detectable_slowdown is None
 
 
 def test_more_arms_widen_every_interval() -> None:
@@ -279,9 +279,9 @@ def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
 ) -> None:
     noise = random.Random(4)
     error = deviation / math.sqrt(processes)
-    found_from = change(
+    slowdown = change(
         replicated(2.0, error, processes), replicated(2.0, error, processes)
-    ).found_from
+    ).detectable_slowdown
 
     def measured(value: float) -> Answer:
         """Return a run whose processes, and so the deviation they show, are drawn."""
@@ -290,7 +290,7 @@ def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
         return replicated(math.exp(statistics.fmean(logs)), error, processes)
 
     slower = [
-        change(measured(2.0), measured(2.0 * (1 - builders.known(found_from)))).verdict == "slower"
+        change(measured(2.0), measured(2.0 * (1 - builders.known(slowdown)))).verdict == "slower"
         for _ in range(200)
     ]
     # The share of 200 draws varies by 0.02.
@@ -298,12 +298,12 @@ def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
 
 
 def test_more_processes_find_smaller_slowdowns() -> None:
-    found_from = []
+    slowdowns = []
     for processes in (3, 5, 8):
         run = replicated(2.0, 0.04 / math.sqrt(processes), processes)
-        found_from.append(change(run, run).found_from or 1.0)
-    assert found_from == sorted(found_from, reverse=True)
-    assert found_from[-1] < 0.1 < found_from[0]
+        slowdowns.append(change(run, run).detectable_slowdown or 1.0)
+    assert slowdowns == sorted(slowdowns, reverse=True)
+    assert slowdowns[-1] < 0.1 < slowdowns[0]
 
 
 @pytest.mark.parametrize("noise_floor", [0.01, 4.0])
@@ -314,8 +314,8 @@ def test_a_run_compared_with_itself_has_no_undecided_arm(noise_floor: float) -> 
     decided = replace(run, rubric="another")
     for again in (run, decided):
         found = compare_answers(run, again, 0.05, NOISE)
-        assert (found.conclusion, found.undecided, found.found_from) == ("same-run", (), None)
-        assert (found.changes, found.drift) == ((), ())
+        assert (found.conclusion, found.detectable_slowdown) == ("same-run", None)
+        assert (found.undecided, found.changes, found.drift) == ((), (), ())
     resumed = with_cells(run, "compiled", tflops=1.0)
     assert compare_answers(run, resumed, 0.05, NOISE).conclusion != "same-run"
 
