@@ -117,18 +117,21 @@ class Contest:
         """
         rule, lost = self.rubric.decision, self.lost_scores(self.candidates)
         own = lost[:, [self.candidates.index(self.advised)]]
-        nears = [round(float(share), DIGITS) for share in (lost <= rule.near).mean(axis=0)]
-        columns = zip(self.candidates, nears, (lost < own).mean(axis=0), strict=True)
+        shares = [
+            round(float(share), DIGITS) for share in (lost <= rule.negligible_loss).mean(axis=0)
+        ]
+        columns = zip(self.candidates, shares, (lost < own).mean(axis=0), strict=True)
         ordered = sorted(columns, key=lambda each: (each[0] is not self.advised, -each[1]))
         rivals = ordered[1:]
         named = [
             place
-            for place, (scored, near, ahead) in enumerate(rivals, 1)
-            if near > rule.named and (ahead > rule.named or _is_alternative(scored, self.advised))
+            for place, (scored, share, ahead) in enumerate(rivals, 1)
+            if share > rule.named_share
+            and (ahead > rule.named_share or _is_alternative(scored, self.advised))
         ]
-        # Before one that is named, those that are nearer are named, too.
+        # Before one that is named, those with a larger share are named, too.
         as_good = [scored.arm for scored, *_ in rivals[: max(named, default=0)]]
-        return {scored.arm: near for scored, near, _ in ordered}, as_good
+        return {scored.arm: share for scored, share, _ in ordered}, as_good
 
     def options_as_good(self) -> list[str]:
         """Return the other arms of the advised workflow that lose nothing to it in most draws."""
@@ -138,7 +141,7 @@ class Contest:
             if not is_sibling or each in self.candidates or not _is_alternative(each, advised):
                 continue
             lost = self.lost_scores([advised, each])[:, 1]
-            if (lost <= rule.near).mean() >= MOSTLY:
+            if (lost <= rule.negligible_loss).mean() >= MOSTLY:
                 found.append(each.arm)
         return found
 
@@ -179,7 +182,7 @@ class Contest:
                 middle = (low + high) / 2
                 is_enough = _grades(rule, logs + middle) >= needed
                 low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
-            gains.append(_quantile(np.expm1(high), self.rubric.decision.certain))
+            gains.append(_quantile(np.expm1(high), self.rubric.decision.clear_share))
         lost_speed = round(max(gains), DIGITS)
         return None if 1 + lost_speed > most else lost_speed
 
@@ -208,7 +211,7 @@ class Contest:
         gains = (logs - self.log_speedups([self.advised])).max(axis=1)
         fastest = max(self.measured, key=lambda each: (each.speedup, -each.rank))
         value = fastest.speedup / self.advised.speedup
-        drawn = math.exp(_quantile(gains, self.rubric.decision.certain))
+        drawn = math.exp(_quantile(gains, self.rubric.decision.clear_share))
         high = max(min(drawn, self._most_gain(self.measured)), value)
         return SpeedRegret(
             arm=fastest.arm if fastest.arm != self.advised.arm else None,
@@ -231,7 +234,7 @@ def judge_certainty(
     counts = _processes(results, contest.candidates, shares, rule)
     processes = min(counts.values(), default=0)
     shares[advised.arm] = round(share, DIGITS)
-    least = advised.score + advised.bonus + rule.near
+    least = advised.score + advised.bonus + rule.negligible_loss
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
     needs_speed = contest.question.priorities.shares()[PERFORMANCE] > 0
     # Those of the baseline are what the user has now.
@@ -250,7 +253,7 @@ def judge_certainty(
     return Decision(
         word=word,
         certainty=shares[advised.arm],
-        certain=shares[advised.arm] >= rule.certain,
+        certain=shares[advised.arm] >= rule.clear_share,
         seed=contest.question.seed,
         chosen_for=_chosen_for(advised, contest.viable, results),
         fit=contest.fit,
@@ -261,7 +264,7 @@ def judge_certainty(
         contenders={
             arm: each
             for arm, each in shares.items()
-            if arm == advised.arm or each > rule.contending
+            if arm == advised.arm or each > rule.contender_share
         },
         as_good=tuple(as_good[: rule.most_named]),
         options_as_good=tuple(contest.options_as_good()[: rule.most_named]),
@@ -297,8 +300,8 @@ def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Result
 
 def _share_and_quantile(own: Collection[Array], rule: DecisionRule) -> tuple[float, float]:
     """Return the share of draws in which nothing is lost, and the loss that few draws exceed."""
-    share = min(float((lost <= rule.near).mean()) for lost in own)
-    return share, max(_quantile(lost, rule.certain) for lost in own)
+    share = min(float((lost <= rule.negligible_loss).mean()) for lost in own)
+    return share, max(_quantile(lost, rule.clear_share) for lost in own)
 
 
 def _grades(rule: GradeRule, log_speedups: Array) -> Array:
@@ -314,9 +317,9 @@ def _quantile(values: Array, share: float) -> float:
 
 
 def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:
-    if share >= rule.certain:
+    if share >= rule.clear_share:
         return "CLEAR"
-    if high <= rule.likely or (share >= rule.probable and high <= rule.doubtful):
+    if high <= rule.likely_loss or (share >= rule.likely_share and high <= rule.doubtful_loss):
         return "LIKELY"
     return "OPEN"
 
@@ -328,7 +331,7 @@ def _processes(
 
     The baseline counts where it alone may lead: all others are compared with it.
     """
-    leading = [each.arm for each in candidates if shares[each.arm] > rule.contending]
+    leading = [each.arm for each in candidates if shares[each.arm] > rule.contender_share]
     compared = [arm for arm in leading if arm != results.baseline] or leading
     counts: dict[str, int] = {}
     for arm, cell in results.cells if candidates[1:] else ():

@@ -43,14 +43,16 @@ def score_arms(
             inferred_new_shapes=new_shapes.get(measured.arm),
         )
         scored.append(_score_arm(measured, workflow, facts, results, catalogue, question, evidence))
-    return rank(mark_unproven(scored, results, catalogue.rubric.decision.certain))
+    return rank(mark_unproven(scored, results, catalogue.rubric.decision.clear_share))
 
 
 BITS: dict[WeightFormat, int] = {"int4": 4, "int8": 8, "fp8": 8}
 NATIVE_BITS = 16
 
 
-def mark_unproven(scored: Sequence[ScoredArm], results: Results, certain: float) -> list[ScoredArm]:
+def mark_unproven(
+    scored: Sequence[ScoredArm], results: Results, probability: float
+) -> list[ScoredArm]:
     """Return the arms, with those marked that lose accuracy without a gain that is shown.
 
     Each is compared with the more exact arms of its workflow that are not marked themselves. A
@@ -73,7 +75,7 @@ def mark_unproven(scored: Sequence[ScoredArm], results: Results, certain: float)
             and all(map(operator.ge, exactness[other.arm], own))
             and not _has_better_letter(each, other)
             and not is_shown_faster(
-                measured[each.arm], measured[other.arm], results.baseline, certain
+                measured[each.arm], measured[other.arm], results.baseline, probability
             )
             for other in proven
             if not (other.failures or other.unproven)
@@ -196,7 +198,7 @@ def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:
 
 
 def without_constraint(
-    scored: Sequence[ScoredArm], index: int, results: Results, certain: float
+    scored: Sequence[ScoredArm], index: int, results: Results, probability: float
 ) -> tuple[ScoredArm, ...]:
     """Return the arms as they are scored without the constraint that has this index."""
     freed = [
@@ -205,7 +207,7 @@ def without_constraint(
         )
         for each in scored
     ]
-    return rank(mark_unproven(freed, results, certain))
+    return rank(mark_unproven(freed, results, probability))
 
 
 def value_of(

@@ -119,14 +119,14 @@ def _area(region: Sequence[Point]) -> Fraction:
 
 def constraint_effects(contest: Contest) -> tuple[ConstraintEffect, ...]:
     """Return, per constraint, the arm advised without it."""
-    results, certain = contest.results, contest.rubric.decision.certain
+    results, probability = contest.results, contest.rubric.decision.clear_share
     constraints = contest.question.constraints
     effects = []
     for index, constraint in enumerate(constraints):
         others = (*constraints[:index], *constraints[index + 1 :])
         other = dataclasses.replace(
             contest,
-            measured=without_constraint(contest.measured, index, results, certain),
+            measured=without_constraint(contest.measured, index, results, probability),
             question=msgspec.structs.replace(contest.question, constraints=others),
         )
         # The words of a decision, which take long, are needed on an unfit machine alone.

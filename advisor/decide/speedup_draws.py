@@ -116,8 +116,10 @@ def _normals(seed: int, arm: str, columns: int) -> Array:
     return stream.standard_normal((DRAW_COUNT, columns))
 
 
-def is_shown_faster(one: Measurement, other: Measurement, baseline: str, certain: float) -> bool:
-    """Check whether an arm is faster than another with the probability `certain`.
+def is_shown_faster(
+    one: Measurement, other: Measurement, baseline: str, probability: float
+) -> bool:
+    """Check whether an arm is faster than another with this probability.
 
     As in the draws, they share a part of the smaller error, that of the baseline.
     """
@@ -129,7 +131,7 @@ def is_shown_faster(one: Measurement, other: Measurement, baseline: str, certain
         for each in (one, other)
     ]
     error = math.sqrt(sum(variances) - 2 * BASELINE_PART * min(variances))
-    return lead > statistics.NormalDist().inv_cdf(certain) * error
+    return lead > statistics.NormalDist().inv_cdf(probability) * error
 
 
 def _speedups(

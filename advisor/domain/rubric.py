@@ -108,17 +108,18 @@ class DecisionRule(msgspec.Struct, frozen=True, kw_only=True):
     Losses and bonuses are in points of score, the others are shares.
     """
 
-    #: What a loss may be that counts as none, that leaves a choice likely, and at most.
-    near: Annotated[float, msgspec.Meta(ge=0)]
-    likely: Annotated[float, msgspec.Meta(ge=0)]
-    doubtful: Annotated[float, msgspec.Meta(ge=0)]
-    #: Shares of the draws that make a choice clear, and likely.
-    certain: Annotated[float, msgspec.Meta(gt=0.5, lt=1)]
-    probable: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    #: Largest losses that count as none, with which a choice is LIKELY, and with which it still is
+    #: where the share of the draws without a loss reaches `likely_share`.
+    negligible_loss: Annotated[float, msgspec.Meta(ge=0)]
+    likely_loss: Annotated[float, msgspec.Meta(ge=0)]
+    doubtful_loss: Annotated[float, msgspec.Meta(ge=0)]
+    #: Shares of the draws without a loss that make a choice CLEAR, and may make it LIKELY.
+    clear_share: Annotated[float, msgspec.Meta(gt=0.5, lt=1)]
+    likely_share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     #: Share of the draws above which a workflow may lead, and is named as about as good; the most
     #: that are named.
-    contending: Annotated[float, msgspec.Meta(gt=0, lt=1)]
-    named: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    contender_share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    named_share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     most_named: Annotated[int, msgspec.Meta(ge=0)]
     #: Bonus of a speed-up, the factor from which it counts in full, and bonus of the baseline.
     speed_bonus: Annotated[float, msgspec.Meta(ge=0)]

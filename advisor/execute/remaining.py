@@ -156,26 +156,28 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
     ):
         return {}
     advised = answer.advised.scored
-    near = catalogue.rubric.decision.near
+    negligible = catalogue.rubric.decision.negligible_loss
     found = {
         each.arm: potential_of(each, answer, catalogue)
         for each in answer.unmeasured
         if each.status == "not-reached"
     }
     return {
-        arm: Failure("skipped", "build", _reason(each, advised, near), skip_cause="cannot-lead")
+        arm: Failure(
+            "skipped", "build", _reason(each, advised, negligible), skip_cause="cannot-lead"
+        )
         for arm, each in found.items()
-        if each is not None and each.score_with_bonus <= advised.score + advised.bonus + near
+        if each is not None and each.score_with_bonus <= advised.score + advised.bonus + negligible
     }
 
 
-def _reason(found: Potential, advised: ScoredArm, near: float) -> str:
+def _reason(found: Potential, advised: ScoredArm, negligible: float) -> str:
     most = (
         f"not built: {found.speedup:.2g}x and {found.score:.2f} points at most, where {advised.arm}"
         f" has {advised.score:.2f} at the weights of the run"
     )
     if found.score > advised.score:
-        most += f", and a lead of {near:g} points is too small to count"
+        most += f", and a lead of {negligible:g} points is too small to count"
     if found.gain is None:
         return most
     gain = f"at most {found.gain.largest:.2g}x as fast as {found.sibling}"

@@ -92,9 +92,9 @@ def test_the_word_follows_from_what_a_wrong_choice_may_cost(
     arms = [measured(name, speed, spread=spread) for name, speed in (("one", 2.0), ("two", 2.1))]
     advised, found = assess(results(*arms))
     assert (found.word, advised.arm) == (word, "two")
-    assert (found.certainty >= RULE.certain) == (word == "CLEAR")
+    assert (found.certainty >= RULE.clear_share) == (word == "CLEAR")
     assert found.needed_repetitions == repetitions
-    assert (found.lost_score > RULE.likely) == (word == "OPEN")
+    assert (found.lost_score > RULE.likely_loss) == (word == "OPEN")
 
 
 def test_the_lost_speed_is_the_gain_that_makes_up_for_the_lost_score() -> None:
@@ -170,7 +170,7 @@ def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: 
     assert 0 <= found.certainty <= 1
     assert found.lost_score >= 0
     assert found.speed_regret.high >= found.speed_regret.value >= 1
-    assert (found.word == "CLEAR") == (found.certainty >= RULE.certain)
+    assert (found.word == "CLEAR") == (found.certainty >= RULE.clear_share)
     assert next(iter(found.contenders)) == advised.workflow
 
 

@@ -240,7 +240,7 @@ def test_an_arm_that_led_or_was_much_faster_is_built(run: str, arm: str) -> None
 
 @pytest.mark.slow
 def test_where_the_advised_arm_is_left_out_another_scores_as_much() -> None:
-    near, lost = catalogue_files.load().rubric.decision.near, {}
+    negligible, lost = catalogue_files.load().rubric.decision.negligible_loss, {}
     for run in NAMES:
         answer = decide_run(run)
         advised = answer.advised
@@ -250,7 +250,7 @@ def test_where_the_advised_arm_is_left_out_another_scores_as_much() -> None:
         if left_out(other):
             lost[run] = advised.scored.score - builders.known(other.advised).scored.score
     assert lost
-    assert {run: points for run, points in lost.items() if points > near} == {}
+    assert {run: points for run, points in lost.items() if points > negligible} == {}
 
 
 def test_no_arm_is_left_out_while_the_decision_is_open() -> None:

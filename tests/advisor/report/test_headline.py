@@ -189,8 +189,8 @@ def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() ->
     found = advise(measured("one", 2.0, spread=3.0)).answer
     known = builders.catalogue(builders.workflow("one"))
     reached = builders.known(found.recommendation).decision.certainty
-    for certain, is_missing in ((reached, False), (0.95, True)):
-        decision = replace(known.rubric.decision, certain=certain)
+    for share, is_missing in ((reached, False), (0.95, True)):
+        decision = replace(known.rubric.decision, clear_share=share)
         rubric = replace(known.rubric, decision=decision)
         again = answer_from_results(found, replace(known, rubric=rubric))
         assert built_answers.advised(again).decision.certain != is_missing
