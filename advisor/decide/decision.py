@@ -10,7 +10,7 @@ from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import collect_results
-from advisor.domain.answer import Answer, Problem, is_late
+from advisor.domain.answer import Answer, Problem, is_out_of_time
 from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint, Priorities, check_constraints
@@ -197,7 +197,7 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     found = {}
     for each in answer.unmeasured:
         is_open = each.status in {"timed-out", "not-reached"} or each.skip_cause == "cannot-lead"
-        is_possible = is_late(each) or (each.workflow not in known and is_open)
+        is_possible = is_out_of_time(each) or (each.workflow not in known and is_open)
         if each.arm in too_slow or not is_possible:
             continue
         if potential := potential_of(each, answer, catalogue):

@@ -10,7 +10,7 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 
 from advisor.decide.scoring import crossed_bounds, value_of
-from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm, is_late
+from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm, is_out_of_time
 from advisor.domain.arm_figures import START
 from advisor.domain.constraints import Constraint
 from advisor.domain.errors import ConstraintUndecidedError, NothingViableError, UserError
@@ -107,7 +107,7 @@ def _step_of_failure(failure: Failure, header: Header, state: RunState) -> str |
     """Return how an arm is measured that was left out to save time, else its own next step."""
     if failure.skip_cause == "cannot-lead":
         return header.question.ask_again(all_arms=True)
-    return more_time(state, header.question) if is_late(failure) else failure.fix
+    return more_time(state, header.question) if is_out_of_time(failure) else failure.fix
 
 
 def more_time(state: RunState, question: Question) -> str:
@@ -120,7 +120,7 @@ def more_time(state: RunState, question: Question) -> str:
     for planned in arms:
         processes = state.processes.get(planned.id, ())
         failures = [each.failure for each in processes if each.failure]
-        if not any(each.ready for each in processes) and all(map(is_late, failures)):
+        if not any(each.ready for each in processes) and all(map(is_out_of_time, failures)):
             left.append(planned.expected_build_seconds)
     expected = [each.expected_build_seconds for each in arms]
     known = [each for each in expected if each is not None] or [0.0]

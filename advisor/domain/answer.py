@@ -60,7 +60,7 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
         return self.option is not None
 
 
-def is_late(left_out: UnmeasuredArm | Failure) -> bool:
+def is_out_of_time(left_out: UnmeasuredArm | Failure) -> bool:
     """Return whether only the time of the run was missing.
 
     Such an arm is outstanding if it could lead, and its next step is a longer budget.

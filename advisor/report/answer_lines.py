@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from advisor.ask.catalogue_files import read_shipped
 from advisor.domain import text
-from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm, is_late
+from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm, is_out_of_time
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
 from advisor.domain.model import OnnxModel
@@ -63,7 +63,9 @@ MOST_MISSING = 3
 
 def _missing(answer: Answer) -> str:
     arms = [
-        each.title for each in answer.unmeasured if each.status == "not-reached" or is_late(each)
+        each.title
+        for each in answer.unmeasured
+        if each.status == "not-reached" or is_out_of_time(each)
     ]
     if arms:
         return f"{name_some(arms, MOST_MISSING)} not measured"

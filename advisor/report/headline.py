@@ -15,7 +15,7 @@ import msgspec
 from advisor.decide.rivals import arms_as_good, find_faster_arm, is_baseline_as_good
 from advisor.decide.trust import find_unfitness
 from advisor.domain import text
-from advisor.domain.answer import AdvisedAnswer, Answer, UnmeasuredArm, is_late
+from advisor.domain.answer import AdvisedAnswer, Answer, UnmeasuredArm, is_out_of_time
 from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError
 from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
@@ -170,7 +170,7 @@ def _late_workflows(decided: AdvisedAnswer) -> str:
     titles = {
         each.workflow: each.title
         for each in reversed(decided.answer.unmeasured)
-        if is_late(each) and each.workflow not in told
+        if is_out_of_time(each) and each.workflow not in told
     }
     late = name_some([*titles.values()], MOST_FAILED) if titles else ""
     return late and f"Not measured for lack of time: {late}."

@@ -15,7 +15,7 @@ from advisor.ask.context import Context
 from advisor.decide.decision import answer_from_state
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry, has_skipped_arms
-from advisor.domain.answer import Answer, is_late
+from advisor.domain.answer import Answer, is_out_of_time
 from advisor.domain.errors import UserError
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
@@ -196,7 +196,7 @@ def measure_missing(app: AdvisorApp, shown: ShownAnswer) -> None:
     needs_all = has_skipped_arms(shown.answer)
     arms = "arm that has" if len(missing) == 1 else f"{len(missing)} arms that have"
     limit = " without a time limit" if needs_all else ""
-    limit += ", which this one reached" if any(map(is_late, shown.answer.unmeasured)) else ""
+    limit += ", which this one reached" if any(map(is_out_of_time, shown.answer.unmeasured)) else ""
     question = f"Measure the {arms} no result again, in a new run{limit}?"
     context, header = app.context, header_as_shown(run, shown)
     _start(
