@@ -220,15 +220,15 @@ def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules,
     ]
     best = max((found.low for found in goodputs if found is not None), default=0.0)
     own = goodput_of_arm(state, arm, load, seed)
-    reach = greatest_goodput(state.processes.get(arm, ()), load, rules.closed_loop_gain)
+    bound = goodput_bound(state.processes.get(arm, ()), load, rules.closed_loop_gain)
     is_beaten = own is not None and own.high < best
-    return not is_beaten and (reach is None or best <= rules.far_below * reach)
+    return not is_beaten and (bound is None or best <= rules.far_below * bound)
 
 
-def greatest_goodput(
+def goodput_bound(
     processes: Sequence[ProcessState], load: LoadQuestion, gain: float
 ) -> float | None:
-    """Return the least rate that the arm is known not to exceed; None if none is known."""
+    """Return the least rate that the goodput is known not to exceed; None if none is known."""
     capacities = [
         max(loop.rate for loop in process.closed_loops)
         for process in processes

@@ -18,8 +18,8 @@ from advisor.decide.load_blocks import LoadBlock, count_groups, group_size, leve
 from advisor.decide.serving import (
     compare_with_asked_rate,
     estimate_deviation,
+    goodput_bound,
     goodput_of_arm,
-    greatest_goodput,
     is_saturated,
     may_lead,
     servers_for,
@@ -264,10 +264,10 @@ def test_a_server_is_saturated_when_more_requests_at_once_are_no_faster(
 
 
 def test_the_goodput_is_below_capacity_and_below_rates_that_half_of_the_requests_miss() -> None:
-    assert greatest_goodput([process(loops=(2.0, 2.4))], LOAD, GAIN) == 2.4
-    assert greatest_goodput([process(loops=(2.0, 5.0))], LOAD, GAIN) is None
+    assert goodput_bound([process(loops=(2.0, 2.4))], LOAD, GAIN) == 2.4
+    assert goodput_bound([process(loops=(2.0, 5.0))], LOAD, GAIN) is None
     missed = process(blocks=(block(1.0, 30, 2), block(1.5, 20, 12), block(2.0, 5, 30)))
-    assert greatest_goodput([missed], LOAD, GAIN) == 2.0
+    assert goodput_bound([missed], LOAD, GAIN) == 2.0
 
 
 def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput_or_is_below_it() -> None:
