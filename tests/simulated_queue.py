@@ -16,7 +16,7 @@ import builders
 import numpy as np
 
 from advisor.decide.goodput import Goodput, GoodputSearch, estimate_goodput
-from advisor.decide.load_blocks import LoadBlock, count_groups
+from advisor.decide.load_blocks import LoadCounts, count_groups
 from advisor.domain.serving import ServingRules
 
 SHARE = 0.95
@@ -74,7 +74,7 @@ def latencies(arrivals: Any, work: float, service: float = 1.0) -> Any:
 
 def measure_in_turn(
     stream: np.random.RandomState, rates: Sequence[float], load: Load
-) -> Iterator[LoadBlock]:
+) -> Iterator[LoadCounts]:
     """Yield a block at each rate; work remains, as the load does not pause between them."""
     rules, work = rules_of_serving(), 0.0
     for rate in rates:
@@ -87,7 +87,7 @@ def measure_in_turn(
         seconds = max(seconds, arrivals[-1])
         times = latencies(arrivals, work, SLOWED if is_slowed else 1.0)
         missed = times[arrivals >= rules.warmup_share * seconds] > load.limit
-        yield LoadBlock(rate, int((~missed).sum()), len(missed), count_groups(missed.tolist()))
+        yield LoadCounts(rate, int((~missed).sum()), len(missed), count_groups(missed.tolist()))
         work = max(0.0, times[-1] - (seconds - arrivals[-1]))
 
 

@@ -123,7 +123,7 @@ def _results_of_arms(header: Header, state: RunState) -> Results:
     return collect_results(state, races, question, header.catalogue.presets.noise)
 
 
-def load_platform(header: Header, state: RunState) -> Platform:
+def platform_of_run(header: Header, state: RunState) -> Platform:
     return performance_portability.platform_of(header, state, _results_of_arms(header, state))
 
 

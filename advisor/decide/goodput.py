@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from advisor.decide.intervals import TAIL, Array
 from advisor.decide.load_blocks import (
-    LoadBlock,
+    LoadCounts,
     MissedCurves,
     group_size,
     make_curves,
@@ -82,7 +82,7 @@ class _Fit:
     added: Array
 
 
-def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Goodput | None:
+def estimate_goodput(blocks: Sequence[LoadCounts], share: float, seed: int) -> Goodput | None:
     """Fit the greatest rate that meets the limits; None if no block met them."""
     used = [block for block in blocks if block.total > 0]
     if not any(block.meets(share) for block in used):
@@ -105,7 +105,7 @@ def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Go
     )
 
 
-def _counts(blocks: Sequence[LoadBlock]) -> tuple[Array, Array]:
+def _counts(blocks: Sequence[LoadCounts]) -> tuple[Array, Array]:
     """Return the requests that met and that missed the limits, both `(blocks,) float64`."""
     import numpy as np
 
@@ -161,7 +161,7 @@ def _resample(
 
 
 def compare_processes(
-    first: Sequence[LoadBlock], second: Sequence[LoadBlock], share: float, slope: float
+    first: Sequence[LoadCounts], second: Sequence[LoadCounts], share: float, slope: float
 ) -> tuple[float, float]:
     """Return the log ratio of the goodputs of two processes, and the variance that blocks cause.
 
@@ -187,7 +187,7 @@ def compare_processes(
 
 
 def _log_goodput_at_slope(
-    blocks: Sequence[LoadBlock], share: float, slope: float, among: Sequence[LoadBlock]
+    blocks: Sequence[LoadCounts], share: float, slope: float, among: Sequence[LoadCounts]
 ) -> float:
     """Return the logarithm of the goodput of these blocks, on the grid of `among`."""
     import numpy as np
@@ -217,7 +217,7 @@ class GoodputSearch:
         self._share = share
         self._most_blocks = most_blocks
         self._ladder = tuple(start_rate * each for each in sorted(ladder))
-        self.blocks: list[LoadBlock] = []
+        self.blocks: list[LoadCounts] = []
 
     def is_finished(self, *, coarse: bool = False) -> bool:
         if len(self.blocks) >= self._most_blocks:

@@ -35,8 +35,8 @@ NEAR_DEVIATION = 0.3
 
 
 @dataclasses.dataclass(frozen=True)
-class LoadBlock:
-    """Requests that were sent at one rate, and how many of them met every limit."""
+class LoadCounts:
+    """How many requests of a block, which were sent at one rate, met every limit."""
 
     #: Requests per second.
     rate: float
@@ -63,7 +63,7 @@ def count_groups(missed: Sequence[bool]) -> int:
     return later + bool(misses)
 
 
-def group_size(blocks: Sequence[LoadBlock]) -> float:
+def group_size(blocks: Sequence[LoadCounts]) -> float:
     """Return how many misses a group has on average; 1 where each request missed alone.
 
     Blocks with mostly missed requests do not count: their groups are as long as the block.
@@ -116,7 +116,7 @@ class MissedCurves:
 
 
 def make_curves(
-    blocks: Sequence[LoadBlock], share: float, among: Sequence[LoadBlock] = ()
+    blocks: Sequence[LoadCounts], share: float, among: Sequence[LoadCounts] = ()
 ) -> MissedCurves:
     """Return the curves at the rates of `blocks`, on the grid of the blocks `among`."""
     import numpy as np
@@ -164,10 +164,10 @@ def meets_limits(request: ServedRequest, load: LoadQuestion) -> bool:
     )
 
 
-def load_block(measured: LoadMeasured, load: LoadQuestion) -> LoadBlock:
+def count_block(measured: LoadMeasured, load: LoadQuestion) -> LoadCounts:
     missed = [not meets_limits(request, load) for request in measured.requests]
     met = len(missed) - sum(missed)
-    return LoadBlock(measured.rate, met, len(missed), count_groups(missed))
+    return LoadCounts(measured.rate, met, len(missed), count_groups(missed))
 
 
 def valid_blocks(processes: Iterable[ProcessState]) -> list[LoadMeasured]:

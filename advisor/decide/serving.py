@@ -12,7 +12,7 @@ import msgspec
 from advisor.decide.arms import measurement_of
 from advisor.decide.goodput import Goodput, compare_processes, estimate_goodput
 from advisor.decide.intervals import HALF_INTERVAL
-from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
+from advisor.decide.load_blocks import count_block, levels_of, valid_blocks
 from advisor.decide.process_variance import process_variance, widen
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement
@@ -37,7 +37,7 @@ def has_failed_process(state: RunState, arm: str) -> bool:
 
 def goodput_of_arm(state: RunState, arm: str, load: LoadQuestion, seed: int) -> Goodput | None:
     blocks = valid_blocks(state.processes.get(arm, ()))
-    return estimate_goodput([load_block(block, load) for block in blocks], load.share, seed)
+    return estimate_goodput([count_block(block, load) for block in blocks], load.share, seed)
 
 
 def add_servers(
@@ -125,7 +125,7 @@ def estimate_deviation(
     differences = []
     for arm, goodput in found.items():
         processes = [
-            [load_block(block, load) for block in valid_blocks([process])]
+            [count_block(block, load) for block in valid_blocks([process])]
             for process in state.processes[arm]
         ]
         usable = [blocks for blocks in processes if blocks]
@@ -236,7 +236,7 @@ def goodput_bound(
     ]
     missed = [
         block.rate
-        for block in (load_block(each, load) for each in valid_blocks(processes))
+        for block in (count_block(each, load) for each in valid_blocks(processes))
         if block.met < SURELY_MISSED_SHARE * block.total
     ]
     return min([*capacities, *missed], default=None)

@@ -14,7 +14,7 @@ from advisor.ask.devices import CPU, VISIBLE_DEVICES, matches_name
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.run_options import RunOptions, command_of
-from advisor.decide.decision import answer_from_stored, load_platform
+from advisor.decide.decision import answer_from_stored, platform_of_run
 from advisor.decide.performance_portability import is_same_work
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
@@ -135,7 +135,7 @@ def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ..
             and is_same_work(other.question, header.question)
         ):
             with contextlib.suppress(UserError):
-                platforms[other.device_name] = load_platform(other, run.state())
+                platforms[other.device_name] = platform_of_run(other, run.state())
     return tuple(OtherPlatformFound(platform=platform) for platform in platforms.values())
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 import msgspec
 
 from advisor.decide.goodput import GoodputSearch
-from advisor.decide.load_blocks import load_block
+from advisor.decide.load_blocks import count_block
 from advisor.decide.serving import (
     goodput_of_arm,
     has_failed_process,
@@ -210,7 +210,7 @@ class ServerLoad:
             discarded += sum(block.discarded for block in measured)
             for block in measured:
                 if not block.discarded:
-                    search.blocks.append(load_block(block, self._load))
+                    search.blocks.append(count_block(block, self._load))
 
     def _run_closed_loops(self, planned: Arm) -> Iterator[RunEvent]:
         """Run closed loops with more and more requests at once, until that is no faster.

@@ -18,7 +18,7 @@ from advisor.ask.context import Context
 from advisor.decide.decision import (
     answer_from_results,
     answer_from_stored,
-    load_platform,
+    platform_of_run,
     with_preferences,
 )
 from advisor.decide.performance_portability import is_same_work
@@ -140,7 +140,7 @@ def answer_of_run(
     is_active, header, state = run.is_active(), run.header(), run.state()
     question = with_preferences(header.question, priorities, constraints)
     if platforms:
-        others = _load_platforms(platforms, header)
+        others = _platforms_of(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)
     catalogue = header.catalogue
     if rubric is not None:
@@ -171,7 +171,7 @@ def _add_times(results: Results, state: RunState) -> Results:
     return msgspec.structs.replace(results, measurements=tuple(measurements))
 
 
-def _load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
+def _platforms_of(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
     """Read the runs; raise `PlatformError` for a run of other work, or two runs of one device."""
     devices = {header.device_name}
     for run in runs:
@@ -186,7 +186,7 @@ def _load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]
                 f"run {other.run_id} is on {other.device_name} too", "name one run for each device"
             )
         devices.add(other.device_name)
-    return tuple(load_platform(run.header(), run.state()) for run in runs)
+    return tuple(platform_of_run(run.header(), run.state()) for run in runs)
 
 
 def open_answer(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.ask.context import Context
 from advisor.decide import performance_portability, scoring
-from advisor.decide.decision import answer_from_state, load_platform
+from advisor.decide.decision import answer_from_state, platform_of_run
 from advisor.domain.errors import PlatformError
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Platform
@@ -147,7 +147,7 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
     catalogue = gpu_run.header().catalogue
     local = recorded_runs.make_run(context.store, finished=True, catalogue=catalogue)
     assert answer_of_run(local).results.portability is None
-    platforms = (load_platform(gpu_run.header(), gpu_run.state()),)
+    platforms = (platform_of_run(gpu_run.header(), gpu_run.state()),)
     stored = answer_from_state(
         local.header(), builders.replace(local.state(), platforms=platforms)
     ).results.portability

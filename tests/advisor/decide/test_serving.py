@@ -14,7 +14,7 @@ from built_measurements import rate_level
 from simulated_queue import SHARE, Load, measure_server, true_goodput
 
 from advisor.decide.goodput import GoodputSearch, compare_processes, estimate_goodput
-from advisor.decide.load_blocks import LoadBlock, count_groups, group_size, levels_of, meets_limits
+from advisor.decide.load_blocks import LoadCounts, count_groups, group_size, levels_of, meets_limits
 from advisor.decide.serving import (
     compare_with_asked_rate,
     estimate_deviation,
@@ -313,9 +313,9 @@ def test_slowed_blocks_do_not_decide_the_goodput() -> None:
 
 
 def test_one_failed_block_below_rates_that_meet_the_limits_moves_the_goodput_little() -> None:
-    met = [LoadBlock(rate, 300, 300, 0) for rate in (20.0, 30.0, 40.0, 50.0)]
-    failed = [LoadBlock(60.0, 150, 300, 4)]
-    slowed = LoadBlock(35.0, 110, 300, 2)
+    met = [LoadCounts(rate, 300, 300, 0) for rate in (20.0, 30.0, 40.0, 50.0)]
+    failed = [LoadCounts(60.0, 150, 300, 4)]
+    slowed = LoadCounts(35.0, 110, 300, 2)
     alone = estimate_goodput([*met, *failed], SHARE, 0)
     found = estimate_goodput([*met, *failed, slowed], SHARE, 0)
     assert alone is not None
@@ -342,7 +342,7 @@ def test_the_formula_of_the_known_queue_agrees_with_a_long_simulation() -> None:
 def test_larger_groups_of_misses_make_wider_intervals() -> None:
     def width(*groups: int) -> float:
         misses = zip((4.0, 5.0, 6.0), (100, 90, 75), groups, strict=True)
-        blocks = [LoadBlock(rate, met, 100, count) for rate, met, count in misses]
+        blocks = [LoadCounts(rate, met, 100, count) for rate, met, count in misses]
         found = builders.known(estimate_goodput(blocks, SHARE, 0))
         return found.high / found.low
 
@@ -353,7 +353,7 @@ def searched(search: GoodputSearch, met: int, *, coarse: bool = False) -> Goodpu
     """Return the search at its end, if `met` of 50 requests meet the limits at every rate."""
     while not search.is_finished(coarse=coarse):
         for rate in search.next_rates(coarse=coarse):
-            search.blocks.append(LoadBlock(rate, met, 50, 50 - met))
+            search.blocks.append(LoadCounts(rate, met, 50, 50 - met))
     return search
 
 
@@ -376,12 +376,12 @@ def test_a_rate_that_failed_below_one_that_met_the_limits_is_measured_again() ->
     # The bracket from 5 to 6 is narrow enough, so only the contradiction keeps the search going.
     search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.5, 0.6, 0.8))
     for rate, met in zip(search.next_rates(), (50, 20, 50), strict=True):
-        search.blocks.append(LoadBlock(rate, met, 50, 50 - met))
+        search.blocks.append(LoadCounts(rate, met, 50, 50 - met))
     assert search.is_finished(coarse=True)
     assert not search.is_finished()
     assert search.next_rates(coarse=True) != (6.0,)
     assert search.next_rates() == (6.0,)
-    search.blocks.append(LoadBlock(6.0, 50, 50, 0))
+    search.blocks.append(LoadCounts(6.0, 50, 50, 0))
     # The rate has not failed: higher ones are tried.
     assert min(search.next_rates()) > 8
 
@@ -389,7 +389,7 @@ def test_a_rate_that_failed_below_one_that_met_the_limits_is_measured_again() ->
 def test_a_rate_that_failed_twice_has_failed_although_a_higher_one_met_the_limits() -> None:
     search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8))
     for rate, met in zip((*search.next_rates(), 6.0), (50, 20, 50, 10), strict=True):
-        search.blocks.append(LoadBlock(rate, met, 50, 50 - met))
+        search.blocks.append(LoadCounts(rate, met, 50, 50 - met))
     (rate,) = search.next_rates()
     assert 4 < rate < 6
 
@@ -402,8 +402,11 @@ def test_the_search_ends_where_every_rate_meets_the_limits() -> None:
 
 
 def test_the_goodput_of_one_process_is_found_with_the_slope_of_both() -> None:
-    slow = [LoadBlock(4.0, 60, 60, 0), LoadBlock(5.0, 57, 60, 3), LoadBlock(6.0, 30, 60, 30)]
-    fast = [LoadBlock(8.0, 60, 60, 0), LoadBlock(10.0, 57, 60, 3), LoadBlock(12.0, 30, 60, 30)]
+    missed = {4.0: 0, 5.0: 3, 6.0: 30}
+    slow, fast = (
+        [LoadCounts(factor * rate, 60 - count, 60, count) for rate, count in missed.items()]
+        for factor in (1, 2)
+    )
     difference, variance = compare_processes(slow, fast, SHARE, 10.0)
     assert difference == pytest.approx(np.log(2), abs=0.05)
     assert 0 < variance < 0.05
@@ -415,5 +418,5 @@ def test_misses_with_few_others_between_them_are_one_group() -> None:
     assert count_groups([False] * 3) == 0
     assert count_groups([True, *[False] * 5, True]) == 1
     assert count_groups([True, *[False] * 6, True]) == 2
-    assert group_size([LoadBlock(4.0, 50, 60, 2), LoadBlock(6.0, 10, 60, 1)]) == 5
-    assert group_size([LoadBlock(4.0, 60, 60, 0)]) == 1
+    assert group_size([LoadCounts(4.0, 50, 60, 2), LoadCounts(6.0, 10, 60, 1)]) == 5
+    assert group_size([LoadCounts(4.0, 60, 60, 0)]) == 1
