@@ -236,7 +236,7 @@ def simulate_run(
     sessions.exhaust(recorder.record_each(races))
     sessions.exhaust(recorder.record_each(session.stop()))
     if repeats:
-        sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
+        sessions.exhaust(recorder.record_each(repetitions.repeat_arms(progress)))
     return header, recorder.state
 
 

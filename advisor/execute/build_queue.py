@@ -140,7 +140,7 @@ class BuildQueue:
                 self.skipped.append((planned, step.failure))
         return None
 
-    def leave_to_user(self) -> bool:
+    def drop_user_skips(self) -> bool:
         """Take the arms that the user skips out of the queue; return whether there are any."""
         to_skip, is_running = self.progress.to_skip, self.progress.session.is_running
         arms = [each for each in self.waiting if each.id in to_skip and not is_running(each.id)]

@@ -80,7 +80,8 @@ def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> Start | 
         return Wait(for_race=True)
     if not _has_memory(builds, progress, is_alone=must_build_alone(planned, state)):
         return Wait(for_race=False)
-    if planned != state.plan.baseline and builds.wait_for_baseline and not _is_measured(progress):
+    waits = builds.wait_for_baseline and planned != state.plan.baseline
+    if waits and not _is_baseline_measured(progress):
         return Wait(for_race=False)
     if session.has_started(planned.id) and not session.is_running(planned.id):
         return Skip(None)
@@ -165,7 +166,7 @@ def _has_memory(builds: Builds, progress: RunInProgress, *, is_alone: bool) -> b
     return (builds.is_first and not has_new_arm) or headroom.fits_another_worker()
 
 
-def _is_measured(progress: RunInProgress) -> bool:
+def _is_baseline_measured(progress: RunInProgress) -> bool:
     """Return whether the baseline has made its first calls, so that its memory is known."""
     baseline = progress.state.plan.baseline.id
     has_started = bool(progress.state.processes.get(baseline))

@@ -258,7 +258,7 @@ def _build_until_due(
     session = progress.session
 
     def shall_pause() -> bool:
-        return queue.leave_to_user() or pause.is_due()
+        return queue.drop_user_skips() or pause.is_due()
 
     is_due = False
     while not is_due:

@@ -155,7 +155,7 @@ def _execute_steps(
         if not is_further:
             yield from _race_and_measure_further(progress)
             yield from session.stop()
-        yield from repetitions.repeat_leaders(progress, is_further=is_further)
+        yield from repetitions.repeat_arms(progress, is_further=is_further)
     if question.cold_start:
         yield from starts.measure_starts(progress)
     yield Finished()
@@ -164,7 +164,7 @@ def _execute_steps(
 def _race_and_measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     """Race all arms, then those that the run itself adds."""
     arms = progress.state.plan.arms
-    repeated = repetitions.likely_arms(arms) if progress.question.budget.repeats else ()
+    repeated = repetitions.order_repetitions(arms) if progress.question.budget.repeats else ()
     # Few builds get more processors each.
     builds = SideBySideBuilds(progress.session, min(progress.builds_at_once, len(arms)), repeated)
     while True:

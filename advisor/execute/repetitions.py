@@ -1,4 +1,4 @@
-"""Measure the leaders again in fresh processes, more often while the decision is OPEN."""
+"""Measure arms again in fresh processes, the leaders more often while the decision is OPEN."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     return tuple(each for each in state.plan.arms if each.id in chosen)
 
 
-def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
+def order_repetitions(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms in the order in which they are likely to be repeated, the baseline first.
 
     The others follow in the order of their possible gain. The duplicate of the baseline is third:
@@ -79,14 +79,14 @@ def seconds_while_open(question: Question, state: RunState) -> float:
     return max(budget.undecided_seconds, budget.undecided_share * state.at)
 
 
-def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iterator[RunEvent]:
-    """Measure the leaders again in fresh processes, most of which start with warm caches.
+def repeat_arms(progress: RunInProgress, *, is_further: bool = False) -> Iterator[RunEvent]:
+    """Measure arms again in fresh processes, most of which start with warm caches.
 
     No repetition begins after the end of the run, and builds that have not ended by then are
-    stopped. The repetitions of the budget come first. Further ones follow while the decision is
-    OPEN and its seconds for open decisions hold as many as would settle it, and where the last one
-    made another arm lead, which has not been repeated. `is_further` asks for one more than there
-    are.
+    stopped. The repetitions of the budget come first. Further ones, of the leaders, follow while
+    the decision is OPEN and its seconds for open decisions hold as many as would settle it, and
+    where the last one made another arm lead, which has not been repeated. `is_further` asks for one
+    more than there are.
     """
     question, clock = progress.question, progress.clock
     seconds, end = 0.0, None

@@ -125,8 +125,8 @@ def test_a_build_that_cannot_end_in_time_is_not_started() -> None:
 def test_an_arm_that_the_user_skips_does_not_wait_for_its_build() -> None:
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
     queue.progress = replace(queue.progress, to_skip={"long"})
-    assert queue.leave_to_user()
-    assert not queue.leave_to_user()
+    assert queue.drop_user_skips()
+    assert not queue.drop_user_skips()
     ((planned, failure),) = queue.skipped
     assert (planned.id, failure.skip_cause) == ("long", "user")
     assert chosen(queue, 0) == "short"

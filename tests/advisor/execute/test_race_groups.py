@@ -132,7 +132,7 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
         ),
     )
     progress = progress_of(session, recorder, question, answer_of)
-    sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
+    sessions.exhaust(recorder.record_each(repetitions.repeat_arms(progress)))
     assert session.most_built == 3
     rounds = visits_by_round(recorder.state, Shape(1), repeat=1)
     visited = [set(rounds[number]) for number in sorted(rounds)]

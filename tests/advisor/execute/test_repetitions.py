@@ -149,7 +149,7 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measure
 def test_the_duplicate_is_likely_to_be_repeated_after_the_best_arm() -> None:
     slow, best = (builders.arm(f"by-{gain}", possible_points=gain) for gain in (1.1, 2.0))
     baseline, duplicate = builders.plan().arms
-    likely = repetitions.likely_arms([baseline, duplicate, slow, best])
+    likely = repetitions.order_repetitions([baseline, duplicate, slow, best])
     assert likely == [baseline, best, duplicate, slow]
 
 
@@ -304,7 +304,7 @@ def repeat(
         sessions.exhaust(recorder.record_each(session.stop()))
     progress = progress_of(session, recorder, question, answer_of)
     progress = replace(progress, end=end)
-    sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
+    sessions.exhaust(recorder.record_each(repetitions.repeat_arms(progress)))
     assert not session.is_running("compiled")
     return session, recorder.state
 
