@@ -30,7 +30,7 @@ from advisor.domain.errors import (
 )
 from advisor.domain.model import ExportedModel, FactoryModel
 from advisor.domain.run_events import LoggedEvent
-from advisor.execute.drafts import DraftRun, create, propose_or_answer
+from advisor.execute.drafts import DraftRun, create, draft_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
 from advisor.report.answer_files import answer_of_run
@@ -67,7 +67,7 @@ def recommend(
     """
     context = Context.of_process()
     run_options = _read_options(model, inputs, priorities, options, context)
-    draft = propose_or_answer(run_options, context)
+    draft = draft_or_answer(run_options, context)
     if isinstance(draft, Answer):
         return Report(draft, context.catalogue())
     if not isinstance(model, (str, pathlib.Path)):

@@ -21,7 +21,7 @@ from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import WorkerEnded, WorkerReported
-from advisor.execute.drafts import create, propose
+from advisor.execute.drafts import create, draft_run
 from advisor.execute.execution import run_config_of
 from advisor.probing.session import WorkerSession
 from advisor.store.store import Store
@@ -31,7 +31,7 @@ from probes.events import PhaseStarted
 def run_arms(run_options: RunOptions, folder: pathlib.Path) -> bool:
     """Build and check the arms of the workflow, print the events; return whether none failed."""
     context = Context(environment=os.environ, store=Store(folder))
-    run = create(propose(run_options, context), context)
+    run = create(draft_run(run_options, context), context)
     plan, failed = run.state().plan, False
     arms = [each for each in plan.arms if each != plan.baseline and not each.duplicate_of]
     with WorkerSession(run_config_of(run, run.header(), context)) as session:

@@ -16,7 +16,7 @@ from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
-from advisor.execute.drafts import create, propose
+from advisor.execute.drafts import create, draft_run
 from advisor.execute.execution import execute
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
@@ -144,7 +144,7 @@ def short_options(workflows: str, **changes: Any) -> RunOptions:
 
 
 def create_run(context: Context, run_options: RunOptions) -> Run:
-    return create(propose(run_options, context), context)
+    return create(draft_run(run_options, context), context)
 
 
 def execute_run(context: Context, run_options: RunOptions) -> Run:

@@ -88,11 +88,11 @@ def ask(
 def recommend(run_options: RunOptions, *, json: AsJson = False, jsonl: AsEvents = False) -> None:
     """Measure and score the workflows, and recommend one."""
     from advisor.domain.answer import Answer
-    from advisor.execute.drafts import create, propose_or_answer
+    from advisor.execute.drafts import create, draft_or_answer
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     context = make_context()
-    draft = propose_or_answer(run_options, context)
+    draft = draft_or_answer(run_options, context)
     if isinstance(draft, Answer):
         print_answer(draft, output_format)
         return
@@ -177,7 +177,7 @@ def upgrade(
         for each in stored.state().plan.arms
         if each.id in before.results.by_arm and not (each.python or each.duplicate_of)
     )
-    draft = drafts.propose_again(stored.header(), arms, context, python=python)
+    draft = drafts.draft_again(stored.header(), arms, context, python=python)
     again = drafts.create(draft, context)
     print_status(f"run {again.directory.name}, with {draft.question.python}")
     with resumable_with(f"p3-advisor resume {again.directory.name}"):

@@ -51,7 +51,9 @@ class DraftRun:
     example_rows: int | None = None
 
 
-def propose(run_options: RunOptions, context: Context, detected: Machine | None = None) -> DraftRun:
+def draft_run(
+    run_options: RunOptions, context: Context, detected: Machine | None = None
+) -> DraftRun:
     """Draft a run, on the machine `detected` if the caller has detected it with its interpreter."""
     catalogue = context.catalogue(run_options.rubric)
     here = detect_machine(worker_interpreter(run_options), catalogue, context, detected)
@@ -139,7 +141,7 @@ def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ..
     return tuple(OtherPlatformFound(platform=platform) for platform in platforms.values())
 
 
-def propose_again(
+def draft_again(
     header: Header,
     workflows: tuple[str, ...],
     context: Context,
@@ -259,12 +261,12 @@ def describe_origin(header: Header, now: dt.datetime) -> str:
     )
 
 
-def propose_or_answer(
+def draft_or_answer(
     run_options: RunOptions, context: Context, detected: Machine | None = None
 ) -> DraftRun | Answer:
     """Draft a run; for an absent GPU answer from a stored run, or raise the error without one."""
     try:
-        return propose(run_options, context, detected)
+        return draft_run(run_options, context, detected)
     except (GpuNotAttachedError, UnknownGpuError):
         found = find_answer(run_options, context)
         if found is None:

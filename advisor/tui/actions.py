@@ -20,8 +20,8 @@ from advisor.domain.errors import UserError
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
 from advisor.domain.text import escape_control_chars, write_count
-from advisor.execute import quiet
-from advisor.execute.drafts import DraftRun, create, propose_again, propose_or_answer
+from advisor.execute import drafts, quiet
+from advisor.execute.drafts import DraftRun
 from advisor.execute.repetitions import leaders_of
 from advisor.report import answer_files
 from advisor.report.answer_files import NAMES
@@ -48,7 +48,7 @@ def draft_or_answer(app: AdvisorApp, **changes: str) -> DraftRun | Answer:
     """
     is_known = app.run_options.python == app.launch_options.run_options.python
     run_options = msgspec.structs.replace(app.run_options, **changes)
-    return propose_or_answer(run_options, app.context, app.machine if is_known else None)
+    return drafts.draft_or_answer(run_options, app.context, app.machine if is_known else None)
 
 
 def start_from_options(app: AdvisorApp, question: str) -> None:
@@ -60,7 +60,7 @@ def resume(app: AdvisorApp, run: Run) -> None:
     header, state = run.header(), run.state()
     question = "Measure the leaders of this run again?" if state.finished else "Resume this run?"
 
-    def propose() -> DraftRun:
+    def draft() -> DraftRun:
         plan = state.plan
         if state.finished:
             # A run without an answer has leaders once it is resumed.
@@ -77,7 +77,7 @@ def resume(app: AdvisorApp, run: Run) -> None:
         app.run_controller.run(run, drafted.question.wait_seconds)
 
     kept = f"{question}  What it has measured is kept."
-    _start(app, propose, kept, start, describe)
+    _start(app, draft, kept, start, describe)
 
 
 def _start(
@@ -122,7 +122,9 @@ def _start(
             (start or create_and_start)(dataclasses.replace(drafted, question=question))
 
     def create_and_start(drafted: DraftRun) -> None:
-        app.background.start("create", lambda: create(drafted, app.context), app.run_controller.run)
+        app.background.start(
+            "create", lambda: drafts.create(drafted, app.context), app.run_controller.run
+        )
 
     app.background.start("start", check, _unless_left(app, show))
 
@@ -201,7 +203,7 @@ def measure_missing(app: AdvisorApp, shown: ShownAnswer) -> None:
     context, header = app.context, header_as_shown(run, shown)
     _start(
         app,
-        lambda: propose_again(header, missing, context, all_arms=needs_all),
+        lambda: drafts.draft_again(header, missing, context, all_arms=needs_all),
         question,
         describe=lambda drafted: f"With the baseline: {describe_work(drafted)}",
     )
@@ -226,7 +228,7 @@ def measure_again(app: AdvisorApp, shown: ShownAnswer) -> None:
     question = (
         f"{reason}Measure {names} again for longer, in a new run with the budget {budget.name}?"
     )
-    _start(app, lambda: propose_again(header, workflows, context, budget), question)
+    _start(app, lambda: drafts.draft_again(header, workflows, context, budget), question)
 
 
 def verify(app: AdvisorApp, shown: ShownAnswer, arm: str) -> None:

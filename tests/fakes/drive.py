@@ -13,7 +13,7 @@ from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.cli.interruption import InterruptedRunError, interruptions
 from advisor.domain.errors import UserError
-from advisor.execute.drafts import create, propose
+from advisor.execute.drafts import create, draft_run
 from advisor.execute.execution import execute, newest_resumable
 from advisor.store.store import Store
 
@@ -32,7 +32,7 @@ run_options = RunOptions(
 try:
     with interruptions():
         run = (
-            create(propose(run_options, context), context)
+            create(draft_run(run_options, context), context)
             if store.is_empty()
             else newest_resumable(store)
         )

@@ -152,7 +152,7 @@ def test_root_is_warned_about_the_sandbox(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(drafts, "propose_or_answer", lambda *_: made_run)
+    monkeypatch.setattr(drafts, "draft_or_answer", lambda *_: made_run)
     monkeypatch.setattr(drafts, "create", lambda draft, _: draft)
     monkeypatch.setattr(recommendations, "execute", lambda *_: None)
     monkeypatch.setattr(os, "geteuid", lambda: user)

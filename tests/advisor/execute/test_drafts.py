@@ -24,7 +24,7 @@ from advisor.domain.answer import Answer, encode
 from advisor.domain.errors import GpuNotAttachedError
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.execute import drafts
-from advisor.execute.drafts import create, propose, propose_again
+from advisor.execute.drafts import create, draft_again, draft_run
 from advisor.probing import env_registry
 from advisor.report import text_report
 from advisor.report.answer_files import answer_of_run
@@ -40,7 +40,7 @@ def test_the_batch_size_of_the_examples_is_measured_unless_others_are_asked_for(
     model = tmp_path / "net.py"
     model.write_text("import torch\n\ndef build():\n    return torch.nn.ReLU(), torch.ones(4, 8)\n")
     run_options = RunOptions(model=f"{model}:build", gpu="cpu", batch_sizes=asked)
-    draft = propose(run_options, Context(environment=dict(os.environ), store=Store(tmp_path)))
+    draft = draft_run(run_options, Context(environment=dict(os.environ), store=Store(tmp_path)))
     assert (draft.question.batch_sizes, draft.example_rows) == (sizes, rows)
 
 
@@ -49,7 +49,7 @@ def test_no_run_is_drafted_without_the_gpu_of_the_question(made_run: Run, contex
     question = replace(header.question, gpu="GPU-gone", device="cuda", python=sys.executable)
     header = replace(header, question=question)
     with pytest.raises(GpuNotAttachedError):
-        propose_again(header, ("broken/default",), context)
+        draft_again(header, ("broken/default",), context)
 
 
 OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
@@ -68,7 +68,7 @@ def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(context
 
 
 def test_platforms_are_stored_with_a_new_run(context: Context) -> None:
-    draft = propose(OPTIONS, context)
+    draft = draft_run(OPTIONS, context)
     recorded_runs.make_gpu_run(
         context.store, model=draft.question.model, input_tokens=draft.question.input_tokens
     )
@@ -83,7 +83,7 @@ def test_an_error_before_the_run_is_stored_leaves_no_run(
     def fail(*_: object) -> None:
         raise OSError
 
-    draft = propose(OPTIONS, context)
+    draft = draft_run(OPTIONS, context)
     monkeypatch.setattr(drafts, "find_platforms", fail)
     with pytest.raises(OSError):  # noqa: PT011 - any will do
         create(draft, context)
@@ -212,7 +212,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     run = sessions.execute_run(context, sessions.short_options("quick"))
     assert set(answer_of_run(run).results.by_arm) == {"pytorch-eager", "quick"}
     plan = run.state().plan
-    for each in (plan, propose_again(run.header(), ("quick",), context).plan):
+    for each in (plan, draft_again(run.header(), ("quick",), context).plan):
         assert {planned.id: planned.python for planned in each.arms} == {
             "pytorch-eager": "",
             "pytorch-eager#duplicate": "",

@@ -34,7 +34,7 @@ from advisor.domain.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedRequest
 from advisor.execute import servers
-from advisor.execute.drafts import propose
+from advisor.execute.drafts import draft_run
 from advisor.execute.execution import execute
 from advisor.probing import env_registry
 from advisor.report import arm_recipe, generation, text_report
@@ -375,7 +375,7 @@ def test_without_the_generators_environment_the_next_step_creates_it(
     empty = {**context.environment, "P3_ADVISOR_HOME": str(tmp_path)}
     without = builders.replace(context, environment=empty)
     with pytest.raises(EnvironmentNotUsableError) as caught:
-        propose(ask(BASELINE), without)
+        draft_run(ask(BASELINE), without)
     assert caught.value.next_step == "p3-advisor env create aiperf"
 
 
