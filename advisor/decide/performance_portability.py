@@ -14,6 +14,7 @@ import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.accuracy import may_be_exact
 from advisor.domain.measurement import Measurement
 from advisor.domain.model import without_directories
 from advisor.domain.question import Question
@@ -66,17 +67,13 @@ def _efficiencies(results: Results) -> dict[str, float]:
     A lower precision is faster for another result, so it is no measure for exact arms.
     """
     fastest = max((each.speedup.value for each in results.measurements), default=1.0)
-    exact = [each.speedup.value for each in results.measurements if is_lossless(each)]
+    exact = [each.speedup.value for each in results.measurements if may_be_exact(each.correctness)]
     fastest_exact = max(exact, default=fastest)
     return {
-        each.arm: each.speedup.value / (fastest_exact if is_lossless(each) else fastest)
+        each.arm: each.speedup.value
+        / (fastest_exact if may_be_exact(each.correctness) else fastest)
         for each in results.measurements
     }
-
-
-def is_lossless(measurement: Measurement) -> bool:
-    classes = {checked.accuracy_class for checked in measurement.correctness}
-    return classes <= {"exact", "unchecked"}
 
 
 def _architectural(measured: Measurement) -> float | None:

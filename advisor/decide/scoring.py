@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.decide.grades import ArmFacts, facts_of, infer_new_shapes, rate, rounded
-from advisor.decide.performance_portability import find_application, is_lossless
+from advisor.decide.performance_portability import find_application
 from advisor.decide.speedup_draws import is_shown_faster
+from advisor.domain.accuracy import may_be_exact
 from advisor.domain.arm_figures import ARM_FIGURES
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERIA, TIERS, Constraint, FailedConstraint
@@ -61,7 +62,7 @@ def mark_unproven(
     measured = results.by_arm
     exactness = {
         one.arm: (
-            is_lossless(measured[one.arm]),
+            may_be_exact(measured[one.arm].correctness),
             BITS[one.weight_format] if one.weight_format else NATIVE_BITS,
         )
         for one in scored
@@ -147,7 +148,7 @@ def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float
     """
     if measurement.arm == baseline:
         return rule.baseline_bonus
-    if not is_lossless(measurement):
+    if not may_be_exact(measurement.correctness):
         return 0.0
     share = math.log(measurement.speedup.value) / math.log(rule.speed_bonus_at)
     return rule.speed_bonus * min(max(share, 0.0), 1.0)

@@ -13,13 +13,18 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(ge=0)]
 
 
-def is_of_likeliest(checks: Iterable[Checked]) -> bool:
+def has_only_top_tokens(checks: Iterable[Checked]) -> bool:
     """Return whether the divergence of a text is that of the likeliest tokens alone.
 
     It is smaller than that of all tokens, which arms in PyTorch have.
     """
     found = (each.agreement for each in checks if each.agreement is not None)
     return any(each.kl_mean is not None and "likeliest" in each.method for each in found)
+
+
+def may_be_exact(checks: Iterable[Checked]) -> bool:
+    """Return whether no output was found to be less than exact; some may be unchecked."""
+    return all(each.accuracy_class in {"exact", "unchecked"} for each in checks)
 
 
 def worst_check(checks: Iterable[Checked]) -> Checked | None:

@@ -262,8 +262,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
 
 
-#: Settings against graph breaks that gain less are not told.
-LEAST_TOLD_GAIN = 1.02
+#: Settings against graph breaks that gain less are not reported.
+LEAST_REPORTED_GAIN = 1.02
 #: The name of these settings.
 AGAINST_BREAKS = "graph-breaks"
 
@@ -289,7 +289,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     def is_gain(self) -> bool:
         """Whether to report it: settings only if they are faster, another precision always."""
         low = self.speedup.low if self.speedup and self.failure is None else None
-        return low is not None and (self.graph_breaks is None or low > LEAST_TOLD_GAIN)
+        return low is not None and (self.graph_breaks is None or low > LEAST_REPORTED_GAIN)
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -334,7 +334,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_exact(self) -> bool:
-        """Whether no output was found to be less than exact."""
+        """Whether all outputs that were looked at could be compared, and are exact."""
         return all(each.accuracy_class == "exact" for each in self.correctness)
 
     @property

@@ -159,22 +159,22 @@ def _write_speedup(answer: Answer, speedup: Interval) -> str:
 
 
 def _criterion_lines(answer: Answer, ranked: RankedArm, name: str) -> list[str]:
-    score = ranked.scored.ratings[name]
-    figure, has_range = write_fact(answer, ranked, score), is_range(answer, ranked, score)
-    if score.fact == "speedup" and isinstance(score.value, float) and not has_range:
-        figure = text.format_number(score.value, decimals=3)  # 1.095 is below 1.1, and 1.10 is not
-    decisive = f"{name_fact(score.fact)} {'is' if has_range else '='} {figure}"
-    grade = f"grade {score.grade:.2f}, {score.why}"
+    rating = ranked.scored.ratings[name]
+    figure, has_range = write_fact(answer, ranked, rating), is_range(answer, ranked, rating)
+    if rating.fact == "speedup" and isinstance(rating.value, float) and not has_range:
+        figure = text.format_number(rating.value, decimals=3)  # 1.095 is below 1.1, and 1.10 is not
+    decisive = f"{name_fact(rating.fact)} {'is' if has_range else '='} {figure}"
+    grade = f"grade {rating.grade:.2f}, {rating.why}"
     if has_range:
         grade = "grade of the middle of a range, the speed was not measured well enough for more"
     lines = [
-        f"  {name}: {LETTERS[score.tier]}, {grade}",
-        f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",
-        f"    basis: {BASES[score.basis]}; {score.source}",
+        f"  {name}: {LETTERS[rating.tier]}, {grade}",
+        f"    rule: {rating.rule}; decided by {decisive} ({rating.evidence})",
+        f"    basis: {BASES[rating.basis]}; {rating.source}",
     ]
     lines += [
         f"    for {LETTERS[gap.tier]}, {gap.fact} must be {gap.threshold}; "
-        f"its value here is {figure if gap.fact == score.fact else text.format_fact(gap.value)}"
-        for gap in score.to_next
+        f"its value here is {figure if gap.fact == rating.fact else text.format_fact(gap.value)}"
+        for gap in rating.to_next
     ]
     return lines

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import tabulate
 
-from advisor.domain.accuracy import is_of_likeliest, worst_check, worst_error
+from advisor.domain.accuracy import has_only_top_tokens, worst_check, worst_error
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.text import MISSING, format_number, format_share, join_names, write_count
 from probes.accuracy import AccuracyClass, Checked
@@ -70,7 +70,7 @@ def accuracy_cell(checks: Sequence[Checked]) -> str:
     mark = MARKS[worst.accuracy_class]
     if error is None:
         return mark or MISSING
-    return f"{worst.accuracy_class if is_of_likeliest(checks) else format_error(error)}{mark}"
+    return f"{worst.accuracy_class if has_only_top_tokens(checks) else format_error(error)}{mark}"
 
 
 def format_error(error: float) -> str:
@@ -80,7 +80,7 @@ def format_error(error: float) -> str:
 
 def accuracy_line(checked: Checked) -> str:
     """Return all figures of one batch size, such as `close, relative error 2.1e-03, ...`."""
-    found, tokens = checked.accuracy, " of the likeliest" if is_of_likeliest([checked]) else ""
+    found, tokens = checked.accuracy, " of the likeliest" if has_only_top_tokens([checked]) else ""
     kind = f"{checked.accuracy_class} ({found.fault})" if found.fault else checked.accuracy_class
     figures: list[tuple[str, Any, Callable[[Any], str]]] = [
         ("relative error {}", found.relative_error, format_error),

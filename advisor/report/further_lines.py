@@ -137,7 +137,7 @@ def describe_quantised(decided: AdvisedAnswer) -> list[str]:
     if scored.weight_format is None:
         return []
     worst = worst_check(measured.correctness)
-    error = f" ({_cost(worst)})" if worst and worst.accuracy_class == "close" else ""
+    error = f" ({_describe_error(worst)})" if worst and worst.accuracy_class == "close" else ""
     native = _alternative(decided, decided.advice.best_native)
     instead = f" Best with unquantised weights: {native}." if native else ""
     random = (
@@ -184,10 +184,10 @@ def describe_accuracy(decided: AdvisedAnswer) -> list[str]:
         return []  # the line of the weights has the error
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
     reason = BEYOND_ROUNDING.get(worst.accuracy.fault, "")
-    return [f"Its outputs are close, not exact: {_cost(worst)}{reason}. {instead}"]
+    return [f"Its outputs are close, not exact: {_describe_error(worst)}{reason}. {instead}"]
 
 
-def _cost(checked: Checked) -> str:
+def _describe_error(checked: Checked) -> str:
     found = checked.accuracy
     if found.error is None:
         return "their error is not known"

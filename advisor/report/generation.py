@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from advisor.domain.accuracy import is_of_likeliest
+from advisor.domain.accuracy import has_only_top_tokens
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
@@ -152,7 +152,7 @@ def _agreement_cells(each: Generated) -> tuple[str, str]:
         return MISSING, MISSING
     agreement = checked.agreement
     texts = f"{agreement.identical_sequences} of {agreement.sequences}"
-    if is_of_likeliest([checked]):
+    if has_only_top_tokens([checked]):
         return texts, checked.accuracy_class
     return texts, MISSING if agreement.kl_mean is None else format_error(agreement.kl_mean)
 

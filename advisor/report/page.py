@@ -38,8 +38,8 @@ from advisor.report.text_report import measured_line
 SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def render(answer: Answer, script: str | None = None) -> str:
-    """Return the HTML page; `script` is the snippet of the recommended arm."""
+def render(answer: Answer, recipe: str | None = None) -> str:
+    """Return the HTML page; `recipe` is what the command prints for the recommended arm."""
     ranking, unranked = answer.ranking, answer.unmeasured
     shapes = [cell.shape for cell in ranking[0].cells] if ranking else []
     columns = ranking_columns(answer, has_intervals=True)
@@ -75,13 +75,13 @@ def render(answer: Answer, script: str | None = None) -> str:
         ),
         setup_facts=setup_facts(answer),
         unfit=answer.results.is_unfit,
-        script=script,
-        contents=_contents(answer, tables, drawn, script),
+        recipe=recipe,
+        contents=_contents(answer, tables, drawn, recipe),
     )
 
 
 def _contents(
-    answer: Answer, tables: Sequence[ReportTable], drawn: Pictures, script: str | None
+    answer: Answer, tables: Sequence[ReportTable], drawn: Pictures, recipe: str | None
 ) -> list[tuple[str, str]]:
     """Return the ids of the page's sections with their titles."""
     ranking = answer.ranking
@@ -99,7 +99,7 @@ def _contents(
         ("evidence", "Evidence", bool(ranking)),
         ("unranked", "Not measured", bool(answer.unmeasured)),
         ("method", "Method", True),
-        ("recipe", "Recipe", bool(script)),
+        ("recipe", "Recipe", bool(recipe)),
     ]
     return [(name, title) for name, title, is_present in sections if is_present]
 

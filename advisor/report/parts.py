@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Sequence
 
-from advisor.domain.accuracy import TrainedLoss, is_of_likeliest, worst_error
+from advisor.domain.accuracy import TrainedLoss, has_only_top_tokens, worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import LETTERS
 from advisor.domain.measurement import Measurement, Start
@@ -250,7 +250,7 @@ def _accuracy_table(answer: Answer) -> list[ReportTable]:
 def _write_error(measured: Measurement) -> str:
     error = worst_error(measured.correctness)
     # A divergence over other tokens than eager PyTorch's.
-    mark = " (likeliest tokens)" if is_of_likeliest(measured.correctness) else ""
+    mark = " (likeliest tokens)" if has_only_top_tokens(measured.correctness) else ""
     return MISSING if error is None else f"{format_error(error)}{mark}"
 
 
