@@ -94,12 +94,12 @@ def profile_and_stop(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
 
 
 def profile(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
-    """Profile an arm; then, if the budget asks for it and has time, try shapes that were not built.
+    """Profile an arm; then, if the budget asks for it, try shapes that were not built.
 
-    Its worker can only be stopped after these shapes.
+    Neither begins after the end of the run. The worker can only be stopped after these shapes.
     """
     session, budget = progress.session, progress.question.budget
-    if session.is_running(arm):
+    if progress.clock() < progress.end and session.is_running(arm):
         yield from session.send_and_wait(arm, "diagnose")
     if budget.new_shapes and progress.clock() < progress.end and session.is_running(arm):
         yield from session.try_new_shapes([arm])

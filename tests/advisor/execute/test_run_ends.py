@@ -87,6 +87,8 @@ def test_a_build_without_end_does_not_delay_the_answer_which_names_the_arm(limit
     failure = builders.known(ended.failure)
     assert (failure.skip_cause, failure.reason.split()[0]) == ("out-of-time", "stopped")
     assert HANGING in {each.arm for each in answer.unmeasured}
+    phases = {phase.phase for _, phase in sessions.reports_of(limited.events(), PhaseStarted)}
+    assert "diagnose" not in phases, "no profile begins after the end of the run"
     assert built_answers.advised(answer).decision.outstanding == (HANGING,)
 
 
