@@ -268,8 +268,8 @@ class WorkflowModule(Protocol):
     - `serving_command(request) -> str`: the command line that serves the model with an engine;
     - `starts(subject, request) -> dict[str, StartLines]`: the lines of the ways to start from a
       file, by their names in `rubric/starts.toml`;
-    - `racing_operators(program) -> list[str]`: operators that may give other results for the same
-      input. The program is then called more often to find that, and the reason names them;
+    - `nondeterministic_operators(program) -> list[str]`: operators that may give other results for
+      the same input. The program is then called more often to find that, and the reason names them;
     - `read_memory() -> events.MemoryRead`: peaks of memory, if another process does the work;
     - `import_compiler() -> None`: imports what the first build would import, whose time counts as
       that of the build.

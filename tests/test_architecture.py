@@ -179,7 +179,7 @@ def test_optional_members_of_an_adapter_are_documented() -> None:
         and ast.unparse(node.args[0]).rpartition(".")[2] in {"subject", "program", "workflow"}
     }
     text = (PROBES / "adapter.py").read_text()
-    assert "racing_operators" in looked_up
+    assert "nondeterministic_operators" in looked_up
     assert {name for name in looked_up if not re.search(rf"\b{name}\b", text)} == set()
 
 

@@ -146,8 +146,8 @@ def check_cell(cell: ProgramCell, job: Job) -> Checked:
     record, reason = cell.check()
     accuracy, difference = record.accuracy, None
     if job.request.checks_repeats and accuracy.fault not in UNREPEATABLE:
-        racing = racing_operators(cell.workflow, cell.program)
-        calls, difference = cell.check_repeats(repeat_limits(racing, job.request))
+        suspects = nondeterministic_operators(cell.workflow, cell.program)
+        calls, difference = cell.check_repeats(repeat_limits(suspects, job.request))
         accuracy = dataclasses.replace(accuracy, same_input_calls=calls)
         record = dataclasses.replace(record, accuracy=accuracy)
     is_fixed = reason is None and cell.is_fixed()
@@ -165,8 +165,8 @@ def check_cell(cell: ProgramCell, job: Job) -> Checked:
 
 
 def nondeterministic(cell: ProgramCell, phase: Phase, difference: str) -> Failure:
-    operators = racing_operators(cell.workflow, cell.program)
-    suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
+    operators = nondeterministic_operators(cell.workflow, cell.program)
+    suspects = f"; operators that may vary: {', '.join(operators)}" if operators else ""
     because, fix = why_drawn(cell)
     reason = f"{cell.shape.description}: {difference}{suspects}{because}"
     return Failure("nondeterministic", phase, reason, fix)
@@ -180,17 +180,17 @@ def why_drawn(cell: ProgramCell) -> tuple[str, str | None]:
     return f"; {seeded}", DRAW_OUTSIDE
 
 
-def racing_operators(workflow: WorkflowModule, program: Program) -> list[str]:
-    find = getattr(workflow, "racing_operators", None)
+def nondeterministic_operators(workflow: WorkflowModule, program: Program) -> list[str]:
+    find = getattr(workflow, "nondeterministic_operators", None)
     return find(program) if find is not None else []
 
 
-def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any]:
-    """Return the limits of repeated calls; programs whose operators may race are called more."""
+def repeat_limits(suspects: list[str], request: protocol.Request) -> dict[str, Any]:
+    """Return the limits of repeated calls: more with operators that may be nondeterministic."""
     limits: dict[str, Any] = request.accuracy["repeats"]
-    if not racing:
+    if not suspects:
         return limits
-    calls, seconds = limits["racing_calls"], limits["racing_seconds"]
+    calls, seconds = limits["nondeterministic_calls"], limits["nondeterministic_seconds"]
     return {**limits, "calls": calls, "most_calls": calls, "most_seconds": seconds}
 
 

@@ -34,7 +34,7 @@ LIBRARIES = {
 #: Operators whose kernels may race where several indices are equal: with several threads, updates
 #: are lost. https://github.com/microsoft/onnxruntime/issues/18048 and
 #: https://github.com/microsoft/onnxruntime/issues/23396
-RACING_OPERATORS = {"ScatterND", "ScatterElements"}
+NONDETERMINISTIC_OPERATORS = {"ScatterND", "ScatterElements"}
 
 #: Names of providers with their options; those after the first take the nodes that it leaves.
 Providers: TypeAlias = Sequence[tuple[str, dict[str, str]]]
@@ -168,12 +168,12 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
     return Engagement(share, f"{taken} of {nodes} nodes are placed on {program.provider}")
 
 
-def racing_operators(program: SessionProgram) -> list[str]:
+def nondeterministic_operators(program: SessionProgram) -> list[str]:
     """Return none for a session of one thread."""
     if program.session.get_session_options().intra_op_num_threads == 1:
         return []
     _, operators = onnxruntime_quantisation.count_nodes(program.session)
-    return sorted({*operators} & RACING_OPERATORS)
+    return sorted({*operators} & NONDETERMINISTIC_OPERATORS)
 
 
 #: Lines that call a session with arrays, and with values where numpy lacks the element type.

@@ -11,6 +11,6 @@ open_subject = by_request.open_subject
 build = onnxruntime_session.build
 synchronise = pytorch.synchronise
 engagement = onnxruntime_session.engagement
-racing_operators = onnxruntime_session.racing_operators
+nondeterministic_operators = onnxruntime_session.nondeterministic_operators
 integration = onnxruntime_session.integration
 starts = onnxruntime_session.starts

@@ -14,7 +14,7 @@ open_subject = by_request.open_subject
 build = functools.partial(onnxruntime_session.build_on_gpu, providers=[(CUDA, CUDA_OPTIONS)])
 synchronise = pytorch.synchronise
 engagement = onnxruntime_session.engagement
-racing_operators = onnxruntime_session.racing_operators
+nondeterministic_operators = onnxruntime_session.nondeterministic_operators
 integration = functools.partial(onnxruntime_session.integration, provider=CUDA)
 starts = functools.partial(onnxruntime_session.starts, provider=CUDA)
 

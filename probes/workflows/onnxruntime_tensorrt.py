@@ -15,7 +15,7 @@ from probes.subjects.by_request import Model
 
 open_subject = by_request.open_subject
 engagement = onnxruntime_session.engagement
-racing_operators = onnxruntime_session.racing_operators
+nondeterministic_operators = onnxruntime_session.nondeterministic_operators
 synchronise = pytorch.synchronise
 
 PROVIDER = "TensorrtExecutionProvider"

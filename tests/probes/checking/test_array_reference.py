@@ -21,7 +21,7 @@ from probes.checking.deviation import Deviation
 from probes.checking.output_check import repeat
 from probes.checking.program_cell import ProgramCell
 from probes.checking.stored_reference import ExpectedOutput, Keys, Reference
-from probes.runtime.cells import racing_operators, repeat_limits
+from probes.runtime.cells import nondeterministic_operators, repeat_limits
 from probes.shape import Shape
 
 
@@ -176,14 +176,14 @@ def test_the_output_of_the_call_before_does_not_vary() -> None:
     assert output_check.repeat(lambda: [next(outputs)], compare, LIMITS)[1] is None
 
 
-@pytest.mark.parametrize(("racing", "calls"), [(None, 40), ([], 40), (["ScatterND"], 90)])
-def test_racing_operators_cause_more_calls(racing: list[str] | None, calls: int) -> None:
+@pytest.mark.parametrize(("operators", "calls"), [(None, 40), ([], 40), (["ScatterND"], 90)])
+def test_operators_that_may_vary_cause_more_calls(operators: list[str] | None, calls: int) -> None:
     """A workflow need not know its operators."""
-    members = {} if racing is None else {"racing_operators": lambda _: racing}
+    members = {} if operators is None else {"nondeterministic_operators": lambda _: operators}
     workflow: Any = types.SimpleNamespace(**members)
     request = workers.make_request(pathlib.Path("x"), pathlib.Path())
-    request.accuracy["repeats"] |= {"most_calls": 40, "racing_calls": 90}
-    limits = repeat_limits(racing_operators(workflow, workflow), request)
+    request.accuracy["repeats"] |= {"most_calls": 40, "nondeterministic_calls": 90}
+    limits = repeat_limits(nondeterministic_operators(workflow, workflow), request)
     assert repeat(list, lambda *_: None, {**limits, "seconds": 60.0})[0] == calls
 
 
