@@ -15,7 +15,7 @@ from advisor.ask.resolve import choose_budget
 from advisor.domain.errors import OptionValueError
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
-from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.run_state import ProcessState
 from advisor.execute import build_rules
 from advisor.execute.build_rules import Builds, Skip, Start, Wait, next_step, payback_limit
 from advisor.report.answer_files import answer_of_run
@@ -34,34 +34,34 @@ CALLED_FOR = builders.arm("cl", called_for="conv", expected_build_seconds=1.0, p
 ENGINE, UNKNOWN = builders.arm("engine", builds_alone=True), builders.arm("unknown")
 FAILURE = Failure("unsupported", "open", "it has no such operator")
 ENDED, START = {"ended": [BASELINE, "failed"]}, Start(None)
+RUNNING, SHORT = {"building": [SIBLING.id]}, {"fits": False}
+RACE, MEMORY = Wait(for_race=True), Wait(for_race=False)
+STEPS: dict[str, tuple[Arm, Builds, dict[str, Any], Start | Wait | Skip]] = {
+    "gain known, nothing ahead": (SIBLING, Builds(), {}, START),
+    "builds alone, nothing ahead": (ENGINE, Builds(), {}, START),
+    "gain unknown, gain ahead": (UNKNOWN, Builds(unraced=[GAINING]), {}, RACE),
+    "gain unknown, none known ahead": (UNKNOWN, Builds(unraced=[UNKNOWN]), {}, START),
+    "model calls for it": (CALLED_FOR, Builds(unraced=[GAINING]), {}, START),
+    "no gain": (replace(CALLED_FOR, called_for=None), Builds(unraced=[GAINING]), {}, RACE),
+    "hanging build ahead": (UNKNOWN, Builds(unraced=[HANGING]), {}, START),
+    # Its race saves no build.
+    "baseline ahead": (UNKNOWN, Builds(unraced=[replace(GAINING, id=BASELINE)]), {}, START),
+    "sibling ahead": (SIBLING, Builds(unraced=[GAINING]), {}, RACE),
+    "sibling ahead, worker runs": (SIBLING, Builds(unraced=[GAINING]), RUNNING, RACE),
+    "builds alone, one runs": (ENGINE, Builds(running=1), {}, MEMORY),
+    "one runs that builds alone": (UNKNOWN, Builds(running=1, is_alone=True), {}, MEMORY),
+    "one runs, memory short": (UNKNOWN, Builds(running=1), SHORT, MEMORY),
+    "another after the first": (UNKNOWN, Builds(is_first=False), SHORT, MEMORY),
+    "an arm waits for its race": (UNKNOWN, Builds(), {**SHORT, "ready": ["compile"]}, MEMORY),
+    "baseline alone is ready": (UNKNOWN, Builds(), {**SHORT, "ready": [BASELINE]}, START),
+    "baseline not measured": (UNKNOWN, Builds(wait_for_baseline=True), {}, MEMORY),
+    "baseline ended": (builders.arm(BASELINE), Builds(wait_for_baseline=True), ENDED, Skip(None)),
+    "failed before": (builders.arm("failed"), Builds(), ENDED, Skip(None)),
+    "sibling failed": (builders.arm("failed/other"), Builds(), ENDED, Skip(FAILURE)),
+}
 
 
-@pytest.mark.parametrize(
-    ("planned", "builds", "found", "step"),
-    [
-        (SIBLING, Builds(), {}, START),
-        (ENGINE, Builds(), {}, START),
-        (UNKNOWN, Builds(unraced=[GAINING]), {}, Wait(for_race=True)),
-        (UNKNOWN, Builds(unraced=[UNKNOWN]), {}, START),
-        (CALLED_FOR, Builds(unraced=[GAINING]), {}, START),
-        (replace(CALLED_FOR, called_for=None), Builds(unraced=[GAINING]), {}, Wait(for_race=True)),
-        (UNKNOWN, Builds(unraced=[HANGING]), {}, START),
-        # A race of the baseline saves no build.
-        (UNKNOWN, Builds(unraced=[replace(GAINING, id=BASELINE)]), {}, START),
-        (SIBLING, Builds(unraced=[GAINING]), {}, Wait(for_race=True)),
-        (SIBLING, Builds(unraced=[GAINING]), {"building": [SIBLING.id]}, Wait(for_race=True)),
-        (ENGINE, Builds(running=1), {}, Wait(for_race=False)),
-        (UNKNOWN, Builds(running=1, is_alone=True), {}, Wait(for_race=False)),
-        (UNKNOWN, Builds(running=1), {"fits": False}, Wait(for_race=False)),
-        (UNKNOWN, Builds(is_first=False), {"fits": False}, Wait(for_race=False)),
-        (UNKNOWN, Builds(), {"fits": False, "ready": ["compile"]}, Wait(for_race=False)),
-        (UNKNOWN, Builds(), {"fits": False, "ready": [BASELINE]}, START),
-        (UNKNOWN, Builds(wait_for_baseline=True), {}, Wait(for_race=False)),
-        (builders.arm(BASELINE), Builds(wait_for_baseline=True), ENDED, Skip(None)),
-        (builders.arm("failed"), Builds(), ENDED, Skip(None)),
-        (builders.arm("failed/other"), Builds(), ENDED, Skip(FAILURE)),
-    ],
-)
+@pytest.mark.parametrize(("planned", "builds", "found", "step"), STEPS.values(), ids=STEPS)
 def test_a_build_starts_waits_or_is_skipped(
     planned: Arm, builds: Builds, found: dict[str, Any], step: Start | Wait | Skip
 ) -> None:
@@ -101,6 +101,7 @@ def test_a_build_that_is_expected_to_exceed_its_limit_by_far_is_not_started(
         (BUILT.build_seconds + 4.0, 0.1, 1.0, True, False),
         (BUILT.build_seconds + 6.0, 0.1, 0.5, True, True),
     ],
+    ids=["too late", "first race", "in time", "slow", "quickest late", "quickest in time"],
 )
 def test_a_build_that_cannot_end_in_time_is_left_out(
     left: float, expected: float, slowness: float, *, has_raced: bool, is_built: bool
@@ -155,9 +156,9 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
         ("second", 60.0, 70.0, True),
         ("second", None, 70.0, False),
         ("second", None, 85.0, True),
-        # It takes far longer than expected.
         ("second", 10.0, 70.0, True),
     ],
+    ids=["none", "in time", "too late", "unknown", "unknown, too late", "overdue"],
 )
 def test_a_build_that_is_nearly_over_may_take_longer(
     building: str, seconds: float | None, now: float, *, builds_are_over: bool
@@ -177,23 +178,17 @@ def test_a_build_that_is_nearly_over_may_take_longer(
     assert build_rules.builds_are_over(progress) is builds_are_over
 
 
-def seconds(state: RunState, arm: str, question: Question = WITH_REQUESTS) -> float:
-    return builders.known(payback_limit(state, arm, question)).seconds
-
-
-def test_the_limit_is_the_time_of_a_built_arm_for_all_requests_at_its_slowest_size() -> None:
-    state = builders.run_state({BASELINE: BUILT, "compiled": ()})
-    assert seconds(state, "compiled") == pytest.approx(6.0 + 1000 * 0.0125)
-
-
-def test_the_limit_comes_from_the_fastest_built_arm() -> None:
+def test_the_limit_is_the_time_of_the_fastest_built_arm_at_its_slowest_size() -> None:
     gone = Outcome(Failure("crashed", phase="measure", reason="gone"))
     crashed = builders.process(*builders.visits([0.01], 1), built={}, outcome=gone)
     cheap = builders.process(
         *builders.visits([0.01], 1), *builders.visits([0.01], 4), built={}, outcome=Outcome()
     )
-    arms: Any = {BASELINE: BUILT, "cheap": cheap, "crashed": crashed, "compiled": ()}
-    assert seconds(builders.run_state(arms), "compiled") == pytest.approx(12.5)
+    others: Any = {"cheap": cheap, "crashed": crashed}
+    for built, build_seconds in ((None, 6.0), (others, 0.0)):
+        state = builders.run_state({BASELINE: BUILT, **(built or {}), "compiled": ()})
+        limit = builders.known(payback_limit(state, "compiled", WITH_REQUESTS))
+        assert limit.seconds == pytest.approx(build_seconds + 1000 * 0.0125)
 
 
 @pytest.mark.parametrize(

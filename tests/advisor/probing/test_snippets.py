@@ -6,6 +6,7 @@ import errno
 import os
 import pathlib
 import re
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,7 +27,7 @@ from advisor.domain.snippet import Snippet, SnippetPair
 from advisor.probing import run_config
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
-from advisor.probing.snippets import PairedCalls, link_files, run_pair
+from advisor.probing.snippets import PairedCalls, link_files, make_arm, run_pair
 from advisor.probing.worker_process import Worker
 from probes import protocol
 from probes.events import Ready
@@ -176,6 +177,18 @@ def test_a_sandboxed_snippet_writes_next_to_itself_only(tmp_path: pathlib.Path) 
     run(write.format("model.onnx") + EAGER, asked=asked)
     with pytest.raises(VerificationError, match="PermissionError"):
         run(write.format(str(tmp_path / "elsewhere")) + EAGER, asked=asked)
+
+
+@pytest.mark.parametrize("target", [".", "missing"], ids=["link", "dangling link"])
+def test_no_link_of_a_worker_to_the_folder_of_a_snippet_is_followed(
+    tmp_path: pathlib.Path, target: str
+) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "snippet").symlink_to(tmp_path / target)
+    session: Any = types.SimpleNamespace(config=types.SimpleNamespace(scratch_directory=tmp_path))
+    with pytest.raises(VerificationError, match="a worker replaced the folder"):
+        make_arm(session, builders.arm("compiled"), "snippet", Snippet(text=""), {})
+    assert {each.name for each in tmp_path.iterdir()} == {"shared"}
 
 
 def test_a_snippet_finds_the_files_of_a_user_and_changes_none(here: pathlib.Path) -> None:
