@@ -235,17 +235,17 @@ def judge_certainty(
     processes = min(counts.values(), default=0)
     shares[advised.arm] = round(share, DIGITS)
     least = advised.score + advised.bonus + rule.negligible_loss
-    leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
+    may_lead = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
     needs_speed = contest.question.priorities.shares()[PERFORMANCE] > 0
     # Those of the baseline are what the user has now.
     is_checked = advised.arm == results.baseline or all(
         checked.accuracy_class != "unchecked" for checked in results.by_arm[advised.arm].correctness
     )
     is_limited = (
-        bool(leaders) or (needs_speed and (not contest.fit or processes == 1)) or not is_checked
+        bool(may_lead) or (needs_speed and (not contest.fit or processes == 1)) or not is_checked
     )
     drawn_word = _word(share, high, rule)
-    has_rivals = contest.candidates[1:] or (leaders and contest.measured[1:])
+    has_rivals = contest.candidates[1:] or (may_lead and contest.measured[1:])
     word: DecisionWord | None = drawn_word if has_rivals else None
     if word == "CLEAR" and is_limited:
         word = "LIKELY"
@@ -260,7 +260,7 @@ def judge_certainty(
         timed_once=tuple(arm for arm, count in counts.items() if count == 1),
         checked=is_checked,
         gains_little=contest.gains_little(shares.get(results.baseline, 0.0)),
-        outstanding=leaders,
+        outstanding=may_lead,
         contenders={
             arm: each
             for arm, each in shares.items()

@@ -11,8 +11,8 @@ from advisor.domain.measurement import Interval
 from advisor.domain.question import RequestLengths
 from probes.shape import Amount, Count
 
-Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
-Factor = Annotated[float, msgspec.Meta(gt=0)]
+PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1)]
+PositiveFactor = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class LengthMix(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,15 +41,15 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
     closed_loop_seconds: Annotated[float, msgspec.Meta(gt=0)]
     closed_loop_gain: Annotated[float, msgspec.Meta(ge=1)]
     #: Shares of the probed rate that the search tries first.
-    ladder: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)]
+    ladder: Annotated[tuple[PositiveFactor, ...], msgspec.Meta(min_length=1)]
     far_below: Annotated[float, msgspec.Meta(gt=0)]
     #: 0: no text is checked while the load runs.
     sampled_share: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     #: Shares of the goodput that the search found.
-    repeat_rates: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)]
-    late_share: Share
-    most_late: Share
-    generator_share: Share
+    repeat_rates: Annotated[tuple[PositiveFactor, ...], msgspec.Meta(min_length=1)]
+    late_ttft_share: PositiveShare
+    most_late_share: PositiveShare
+    generator_share: PositiveShare
     request_seconds: Annotated[float, msgspec.Meta(gt=0)]
     start_seconds: Annotated[float, msgspec.Meta(gt=0)]
     default_mix: str

@@ -129,9 +129,9 @@ def without_warmup(
 
 
 def fell_behind(requests: Sequence[ServedRequest], load: LoadQuestion, rules: ServingRules) -> bool:
-    limit = rules.late_share * load.ttft_seconds
+    limit = rules.late_ttft_share * load.ttft_seconds
     late = sum(request.late > limit for request in requests)
-    return late > rules.most_late * len(requests)
+    return late > rules.most_late_share * len(requests)
 
 
 #: Passes over the arms, each in fresh processes.

@@ -1,1 +1,1 @@
-"""The life of a worker process: start, messages, watchdog, memory and caches."""
+"""The life of a worker process: start, commands, builds, checks, memory and failures."""

@@ -115,7 +115,7 @@ def catalogue(
         ("most_blocks = 8", "most_blocks = 2"),
         ("most_block_seconds = 45.0", "most_block_seconds = 1.5"),
         # A busy machine sends requests late; the fake generator has its own delay.
-        ("late_share = 0.1", "late_share = 0.8"),
+        ("late_ttft_share = 0.1", "late_ttft_share = 0.8"),
         ("far_below = 2.0", "far_below = 0.3"),
         ("sampled_share = 0.04", "sampled_share = 0.1"),
         ("repeat_rates = [0.5, 0.8, 0.9, 1.0]", "repeat_rates = [0.8]"),
