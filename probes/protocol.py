@@ -5,7 +5,7 @@ reads `request.json` (one `Request`) in DIRECTORY. It appends events to `events.
 object a line, each flushed. At the end it writes `response.json` (one `Outcome`), atomically. All
 output of the stack goes to `log`.
 
-Standard input carries one-line tokens:
+Standard input carries one-line commands:
     create                      create the model, before `build`
     build                       use the device and build (sent when it is this worker's turn), then
                                 warm up
@@ -70,7 +70,7 @@ FIRST_ORDINARY_TOKEN = 3
 #: Height and width of images where the model states none: the size of ImageNet's crops.
 IMAGE_SIZE = 224
 
-#: Argument of the token `new-shapes`.
+#: Argument of the command `new-shapes`.
 SHORT = "short"
 
 #: Option of a reference worker that computes in float32 at most: float64 took too long.

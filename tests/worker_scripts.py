@@ -67,7 +67,7 @@ def log(text):
     os.write(2, text.encode())
 
 """
-#: Line of a script that waits for a token.
+#: Line of a script that waits for a command.
 WAIT = "sys.stdin.readline()\n"
 
 
@@ -93,14 +93,14 @@ class ScriptedWorkers:
     def start(
         self,
         source: str,
-        token: str = "start",
+        command: str = "start",
         *,
         name: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> Worker:
         """Start a script, by default the only one of a test.
 
-        It counts as executing `token`, which it does not receive; as waiting if that is empty.
+        It counts as executing `command`, which it does not receive; as waiting if that is empty.
         """
         folder = self.folder / name
         if name:
@@ -117,10 +117,10 @@ class ScriptedWorkers:
             max_build_seconds=BUILD_SECONDS,
         )
         assert isinstance(worker, Worker)
-        if token != "start":
+        if command != "start":
             worker._steps.clear()
-        if token not in {"start", ""}:
-            worker.begin(token)
+        if command not in {"start", ""}:
+            worker.begin(command)
         return worker
 
     def next_message(self, kind: type[Any]) -> Any:
@@ -138,7 +138,7 @@ class ScriptedWorkers:
             messages += [message for _, message in self.supervisor.poll()]
         return messages
 
-    def failure_of(self, source: str, token: str = "start") -> Failure:
+    def failure_of(self, source: str, command: str = "start") -> Failure:
         """Return the failure as which the supervisor takes the end of such a script."""
-        worker = self.start(source, token)
+        worker = self.start(source, command)
         return expect_failure(self.messages_until_end(worker)[-1], "crashed")

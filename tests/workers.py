@@ -161,13 +161,13 @@ def random_weights(config: Mapping[str, Any], directory: pathlib.Path) -> dict[s
 def run_worker(
     request: protocol.Request,
     directory: pathlib.Path,
-    tokens: str,
+    commands: str,
     *,
     probes: pathlib.Path | None = None,
     interpreter: str = sys.executable,
     environment: Mapping[str, str] | None = None,
 ) -> WorkerResult:
-    """Run a worker with these tokens until it has ended, and return its output."""
+    """Run a worker with these commands until it has ended, and return its output."""
     _write_request(request, directory)
     command = [
         interpreter,
@@ -188,7 +188,7 @@ def run_worker(
     ):
         assert worker.stdin is not None
         assert worker.stdout is not None
-        worker.stdin.write(tokens.encode())
+        worker.stdin.write(commands.encode())
         worker.stdin.flush()
         notifications = worker.stdout.read()
         status = worker.wait()
@@ -196,12 +196,12 @@ def run_worker(
 
 
 def fork_worker(
-    server: ForkServer, request: protocol.Request, directory: pathlib.Path, tokens: str
+    server: ForkServer, request: protocol.Request, directory: pathlib.Path, commands: str
 ) -> WorkerResult:
     """Run a worker as `run_worker` does, in a fork of an interpreter that has imported a stack."""
     _write_request(request, directory)
     asked, notified = directory / "stdin", directory / "stdout"
-    asked.write_text(tokens)
+    asked.write_text(commands)
     ended = server.run(
         WORKER,
         str(catalogue_files.probes_directory() / "runtime/worker.py"),

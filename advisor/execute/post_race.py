@@ -118,5 +118,5 @@ def sustain_fastest(progress: RunInProgress) -> Iterator[RunEvent]:
         return
     for index in ABBA:
         if session.is_running(pair[index]):
-            token = f"sustain {shape} {seconds / len(ABBA)}"
-            yield from session.measure_energy(pair[index], shape, token)
+            command = f"sustain {shape} {seconds / len(ABBA)}"
+            yield from session.measure_energy(pair[index], shape, command)

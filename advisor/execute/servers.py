@@ -220,8 +220,8 @@ class ServerLoad:
         for concurrency in self._rules.closed_loop_concurrencies:
             if not self._session.is_running(planned.id):
                 return
-            token = f"closed-loop {concurrency} {self._rules.closed_loop_seconds:g}"
-            yield from self._session.measure_energy(planned.id, Shape(concurrency), token)
+            command = f"closed-loop {concurrency} {self._rules.closed_loop_seconds:g}"
+            yield from self._session.measure_energy(planned.id, Shape(concurrency), command)
             loops = self._process(planned.id).closed_loops
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"

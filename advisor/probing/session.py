@@ -96,8 +96,8 @@ class WorkerSession(WorkerPool):
 
     def compute_reference(self) -> None:
         """Let the reference worker load, write inputs and outputs, and end."""
-        for token in ("build", "outputs"):
-            self.send(REFERENCE, token)
+        for command in ("build", "outputs"):
+            self.send(REFERENCE, command)
         self._computes_reference = True
 
     def finish_reference(self) -> Iterator[RunEvent]:
@@ -269,21 +269,23 @@ class WorkerSession(WorkerPool):
             yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=seen)
             yield from self.send_and_wait(REFERENCE, "allocate 0")
 
-    def send_and_wait(self, arm: str, token: str) -> Iterator[RunEvent]:
+    def send_and_wait(self, arm: str, command: str) -> Iterator[RunEvent]:
         deferred: list[RunEvent] = []
-        yield from self._send_and_defer(arm, token, deferred)
+        yield from self._send_and_defer(arm, command, deferred)
         yield from deferred
 
-    def _send_and_defer(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
-        """Send a token and wait; the last event goes to `deferred`, see `WorkerPool.run_until`."""
-        self.send(arm, token)
+    def _send_and_defer(
+        self, arm: str, command: str, deferred: list[RunEvent]
+    ) -> Iterator[RunEvent]:
+        """Send and wait; the last event goes to `deferred`, see `WorkerPool.run_until`."""
+        self.send(arm, command)
         yield from self.run_until(lambda: self.is_ready_or_ended(arm), deferred)
         self.workers[arm].pause_busy()
 
-    def measure_energy(self, arm: str, shape: Shape, token: str) -> Iterator[RunEvent]:
+    def measure_energy(self, arm: str, shape: Shape, command: str) -> Iterator[RunEvent]:
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.energy_joules()
-        yield from self._send_and_defer(arm, token, deferred)
+        yield from self._send_and_defer(arm, command, deferred)
         joules = increase(before, self._conditions_monitor.energy_joules())
         yield from deferred
         process = self.process_number(arm)
@@ -297,11 +299,11 @@ class WorkerSession(WorkerPool):
         Their workers can only be stopped afterwards. With a limit each tries one batch size and one
         length, and is killed if one takes longer.
         """
-        token = "new-shapes" if limit_seconds is None else f"new-shapes {protocol.SHORT}"
+        command = "new-shapes" if limit_seconds is None else f"new-shapes {protocol.SHORT}"
         for arm in arms:
             if limit_seconds is not None:
                 self.workers[arm].new_shape_seconds = limit_seconds
-            self.send(arm, token)
+            self.send(arm, command)
         yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))
         for arm in arms:
             self.workers[arm].pause_busy()

@@ -120,12 +120,12 @@ class Supervisor:
         self._selector.register(worker.pidfd, selectors.EVENT_READ, worker)
         return worker
 
-    def send(self, worker: Worker, token: str) -> None:
-        """Send one token; `poll` reports a worker that has exited."""
-        worker.begin(token)
+    def send(self, worker: Worker, command: str) -> None:
+        """Send one command; `poll` reports a worker that has exited."""
+        worker.begin(command)
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
-            worker.popen.stdin.write(f"{token}\n".encode("ascii"))
+            worker.popen.stdin.write(f"{command}\n".encode("ascii"))
             worker.popen.stdin.flush()
 
     def poll(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:

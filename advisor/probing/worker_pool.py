@@ -1,4 +1,4 @@
-"""The worker processes of a session: their starts, their tokens, their reports and their states."""
+"""The worker processes of a session: their starts, commands, reports and states."""
 
 from __future__ import annotations
 
@@ -194,10 +194,10 @@ class WorkerPool:
         """Continue the processes of the arm that were paused because they are busy while idle."""
         self.workers[arm].resume_busy()
 
-    def send(self, arm: str, token: str) -> None:
-        """Send a token to the arm's worker; processes of it that were paused continue first."""
+    def send(self, arm: str, command: str) -> None:
+        """Send a command to the arm's worker; processes of it that were paused continue first."""
         self.resume_busy(arm)
-        self.supervisor.send(self.workers[arm], token)
+        self.supervisor.send(self.workers[arm], command)
 
     def run_until(
         self,

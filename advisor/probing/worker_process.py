@@ -40,12 +40,12 @@ NO_LIMIT = BuildLimit(NEVER, "", "", "")
 #: Most bytes of one message, of all messages between two polls, and of those of a process.
 MAX_LINE_BYTES, MAX_POLL_BYTES, MAX_RUN_BYTES = 4 << 20, 16 << 20, 256 << 20
 TOO_LARGE = "the messages are too large"
-#: Phases that a worker may start for one token: each shape has four. Each start has a deadline.
+#: Phases that a worker may start for one command: each shape has four. Each start has a deadline.
 MAX_PHASE_STARTS = 400
 
 
-class TokenStep(NamedTuple):
-    #: The phase that the token puts the worker in.
+class CommandStep(NamedTuple):
+    #: The phase that the command puts the worker in.
     phase: Phase
     #: The phases that the worker may then start.
     phases: tuple[Phase, ...] = ()
@@ -55,27 +55,27 @@ class TokenStep(NamedTuple):
 
 BUILD_PHASES: tuple[Phase, ...] = ("open", "build", "correctness")
 WARMUP_PHASES: tuple[Phase, ...] = ("warmup", "measure")
-#: The step of each token, or of its first word; `start` is the time before the first token.
+#: The step of each command, or of its first word; `start` is the time before the first command.
 STEPS = {
-    "start": TokenStep("start", ("import",), Imported),
-    "create": TokenStep("open", ("open",), Created),
-    "build": TokenStep("open", BUILD_PHASES + WARMUP_PHASES, Ready),
-    "build hold": TokenStep("open", BUILD_PHASES, Prepared),
-    "warm": TokenStep("warmup", WARMUP_PHASES, Ready),
-    "peaks": TokenStep("measure", ("measure",), Ready),
-    "outputs": TokenStep("correctness", ("correctness",)),
-    "allocate": TokenStep("measure", ("measure",), Ready),
-    "visit": TokenStep("measure", (), Visited),
-    "sustain": TokenStep("sustain", ("sustain",), Ready),
-    "closed-loop": TokenStep("sustain", ("sustain",), Ready),
-    "sample": TokenStep("sustain", ("sustain",), Ready),
-    "enough": TokenStep("sustain"),  # ends `sample`
-    "diagnose": TokenStep("diagnose", ("diagnose",), Ready),
-    "new-shapes": TokenStep("done", ("done", "new-shapes"), Ready),
-    "check": TokenStep("done", ("done",), Ready),
-    "stop": TokenStep("done", ("done",)),
+    "start": CommandStep("start", ("import",), Imported),
+    "create": CommandStep("open", ("open",), Created),
+    "build": CommandStep("open", BUILD_PHASES + WARMUP_PHASES, Ready),
+    "build hold": CommandStep("open", BUILD_PHASES, Prepared),
+    "warm": CommandStep("warmup", WARMUP_PHASES, Ready),
+    "peaks": CommandStep("measure", ("measure",), Ready),
+    "outputs": CommandStep("correctness", ("correctness",)),
+    "allocate": CommandStep("measure", ("measure",), Ready),
+    "visit": CommandStep("measure", (), Visited),
+    "sustain": CommandStep("sustain", ("sustain",), Ready),
+    "closed-loop": CommandStep("sustain", ("sustain",), Ready),
+    "sample": CommandStep("sustain", ("sustain",), Ready),
+    "enough": CommandStep("sustain"),  # ends `sample`
+    "diagnose": CommandStep("diagnose", ("diagnose",), Ready),
+    "new-shapes": CommandStep("done", ("done", "new-shapes"), Ready),
+    "check": CommandStep("done", ("done",), Ready),
+    "stop": CommandStep("done", ("done",)),
 }
-WAITING = TokenStep("measure")
+WAITING = CommandStep("measure")
 
 
 @dataclasses.dataclass(eq=False)
@@ -105,10 +105,10 @@ class Worker:
     events_read_bytes: int = 0
     #: How it ended; None while it runs.
     outcome: Outcome | None = None
-    #: Types of the events that have answered its tokens so far. After `Created` it waits for the
+    #: Types of the events that have answered its commands so far. After `Created` it waits for the
     #: weights, after `Prepared` for the warm-up.
     answers: set[type[Event]] = dataclasses.field(default_factory=set)
-    #: It has answered the last token, after the import and the build.
+    #: It has answered the last command, after the import and the build.
     is_ready: bool = False
     #: The result of the last visit; None while that is made, and if the worker ended instead.
     last_visit: Visited | None = None
@@ -120,7 +120,7 @@ class Worker:
     #: Its processes that stay busy while it waits.
     busy: tuple[psutil.Process, ...] = ()
     #: What it still has to do, the present step first, and how many phases it may start in that.
-    _steps: list[TokenStep] = dataclasses.field(default_factory=list)
+    _steps: list[CommandStep] = dataclasses.field(default_factory=list)
     _starts_left: int = 0
 
     @functools.cached_property
@@ -177,12 +177,12 @@ class Worker:
 
     @property
     def has_begun_build(self) -> bool:
-        """Whether it has received the token `build hold`."""
+        """Whether it has received the command `build hold`."""
         return Prepared in self.answers or STEPS["build hold"] in self._steps
 
-    def begin(self, token: str) -> None:
-        """Expect what the worker does for a token, after what it does for earlier ones."""
-        step = STEPS.get(token) or STEPS[token.partition(" ")[0]]
+    def begin(self, command: str) -> None:
+        """Expect what the worker does for a command, after what it does for earlier ones."""
+        step = STEPS.get(command) or STEPS[command.partition(" ")[0]]
         self.is_ready = False
         if step.answer is Visited:
             self.last_visit = None
@@ -191,7 +191,7 @@ class Worker:
         if len(self._steps) <= 1:
             self._start_step(step)
 
-    def _start_step(self, step: TokenStep) -> None:
+    def _start_step(self, step: CommandStep) -> None:
         self._starts_left = MAX_PHASE_STARTS
         self.start_phase(step.phase)
 
@@ -251,7 +251,7 @@ class Worker:
         processes.send_signal(self.busy, signal.SIGCONT)
 
     def apply_event(self, event: Event) -> None:
-        """Raise `ValueError` for an event that does not belong to the token that is executed."""
+        """Raise `ValueError` for an event that does not belong to the command that is executed."""
         step = self._steps[0] if self._steps else WAITING
         if isinstance(event, PhaseStarted):
             self._starts_left -= 1
@@ -274,7 +274,7 @@ class Worker:
             if self._steps:
                 self._start_step(self._steps[0])
             else:
-                self._allow(NEVER)  # the worker waits for a token
+                self._allow(NEVER)  # the worker waits for a command
 
     @property
     def remaining_build_seconds(self) -> float:

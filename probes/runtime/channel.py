@@ -1,4 +1,4 @@
-"""The worker's side of the control directory: events out, tokens in, one response."""
+"""The worker's side of the control directory: events out, commands in, one response."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from probes.shape import Shape
 
 
 class Channel:
-    """Writes events and the response, and reads tokens; each event notifies the advisor once."""
+    """Writes events and the response, and reads commands; each event notifies the advisor once."""
 
     def __init__(self, directory: pathlib.Path, notify_fd: int) -> None:
         self.phase: Phase = "start"
         self._directory = directory
         self._notify_fd = notify_fd
         self._events = (directory / protocol.EVENTS).open("a", encoding="utf-8", errors="replace")
-        self._unread, self._tokens = b"", 0
+        self._unread, self._commands = b"", 0
         os.set_blocking(notify_fd, False)
 
     def send(self, event: Event) -> None:
@@ -61,23 +61,23 @@ class Channel:
             return 0.0
 
     def keep_input(self) -> None:
-        """Read tokens from a copy of standard input, so that code that asks for input gets none."""
-        self._tokens = os.dup(0)
+        """Read commands from a copy of standard input: code that asks for input gets none."""
+        self._commands = os.dup(0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
-    def read_token(self) -> list[str]:
-        """Wait for the next token and return its words; `stop` at the end of standard input."""
+    def read_command(self) -> list[str]:
+        """Wait for the next command and return its words; `stop` at the end of standard input."""
         while b"\n" not in self._unread:
-            received = os.read(self._tokens, 4096)
+            received = os.read(self._commands, 4096)
             if not received:
                 return ["stop"]
             self._unread += received
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode("ascii").split()
 
-    def has_token(self, seconds: float) -> bool:
-        """Return whether a token arrives within `seconds`, or standard input ends."""
-        return b"\n" in self._unread or bool(select.select([self._tokens], [], [], seconds)[0])
+    def has_command(self, seconds: float) -> bool:
+        """Return whether a command arrives within `seconds`, or standard input ends."""
+        return b"\n" in self._unread or bool(select.select([self._commands], [], [], seconds)[0])
 
     def _notify(self) -> None:
         try:

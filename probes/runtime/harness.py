@@ -27,8 +27,8 @@ from probes.runtime.cells import (
     warm_up_cell,
 )
 from probes.runtime.channel import Channel
+from probes.runtime.commands import BuiltWorker
 from probes.runtime.failures import FailureError, attempt, classify, try_optional
-from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
 
 
@@ -71,11 +71,11 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     is_reference = request.role == "reference"
     if not is_reference:
         import_compiler(job)
-    token = reference.answer_tokens(job) if is_reference else channel.read_token()
-    if token[0] == "create":
+    command = reference.answer_commands(job) if is_reference else channel.read_command()
+    if command[0] == "create":
         create_model(job)
-        token = channel.read_token()
-    word, *arguments = token
+        command = channel.read_command()
+    word, *arguments = command
     if word != "build":
         return
     if is_reference:
@@ -129,7 +129,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
         channel.send(served.address())
     if hold:
         channel.send(events.Prepared())
-        if channel.read_token()[0] != "warm":
+        if channel.read_command()[0] != "warm":
             return
     sizes = {shape: warm_up_cell(cell, job) for shape, cell in cells.items()}
     channel.send(read_memory(workflow))
@@ -140,7 +140,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     channel.start_phase("measure")
     channel.send(events.Ready())
     host = Host(job.request.most_host_slowdown) if job.request.device == "cuda" else None
-    BuiltWorker(job, cells, sizes, host).answer_tokens()
+    BuiltWorker(job, cells, sizes, host).answer_commands()
     channel.send(read_memory(workflow))
 
 

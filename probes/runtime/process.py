@@ -99,7 +99,7 @@ class KeptMemory:
 
 
 @contextlib.contextmanager
-def hold(size: int) -> Iterator[None]:
+def hold_memory(size: int) -> Iterator[None]:
     """Hold `size` bytes of the first visible GPU, from outside every library's allocator.
 
     They are in the context that every library shares; the first time creates it, which takes memory

@@ -29,7 +29,7 @@ def run_role(job: Job) -> None:
         inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
         arrays.save(program_cell.inputs_file(request, shape), inputs)
     channel.send(events.Ready())
-    if channel.read_token()[0] != "outputs":
+    if channel.read_command()[0] != "outputs":
         return
     with process.exclusive_calls(request):
         for shape in request.shapes:
@@ -125,19 +125,19 @@ def leave_processors(job: Job) -> Job:
     return dataclasses.replace(job, request=request)
 
 
-def answer_tokens(job: Job) -> list[str]:
-    """Hold memory for each `allocate`, measure the device for `peaks`; return the next token."""
+def answer_commands(job: Job) -> list[str]:
+    """Hold memory for each `allocate`, measure the device for `peaks`; return the next command."""
     channel = job.channel
     with contextlib.ExitStack() as held:
-        while (token := channel.read_token())[0] in {"allocate", "peaks"}:
+        while (command := channel.read_command())[0] in {"allocate", "peaks"}:
             channel.start_phase("measure")
             held.close()
-            if token[0] == "peaks":
+            if command[0] == "peaks":
                 try_optional(lambda: measure_peaks(job))
-            elif int(token[1]):
-                held.enter_context(process.hold(int(token[1])))
+            elif int(command[1]):
+                held.enter_context(process.hold_memory(int(command[1])))
             channel.send(events.Ready())
-        return token
+        return command
 
 
 def measure_peaks(job: Job) -> None:

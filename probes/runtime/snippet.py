@@ -33,7 +33,7 @@ def run_role(request: Request, channel: Channel) -> None:
     options, shape = request.snippet, request.shapes[0]
     environment = read_environment() if options.get("describes") else None
     channel.send(events.Imported({}, {}, environment))
-    if channel.read_token()[0] != "build":
+    if channel.read_command()[0] != "build":
         return
     channel.start_phase("build")
     os.chdir(options["files"])
@@ -69,9 +69,9 @@ def run_role(request: Request, channel: Channel) -> None:
     gc.freeze()
     channel.send(events.Ready())
     host = Host(request.most_host_slowdown) if torch_on_gpu() else None
-    while (token := channel.read_token())[0] == "visit":
+    while (command := channel.read_command())[0] == "visit":
         channel.send(
-            timing.time_visit(timer, size, shape=shape, round_number=int(token[2]), host=host)
+            timing.time_visit(timer, size, shape=shape, round_number=int(command[2]), host=host)
         )
 
 

@@ -1,4 +1,4 @@
-"""Messages of workers, damaged ones and such that do not belong to their token."""
+"""Messages of workers, damaged ones and such that do not belong to their command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from advisor.store.store import Store
 from probes import protocol
 
 ARM = "exported"
-#: What an honest worker does for a token: phases, and the event with which it answers.
+#: What an honest worker does for a command: phases, and the event with which it answers.
 HONEST: dict[str, list[str]] = {
     "start": ["import", "imported"],
     "build": ["open", "build", "correctness", "warmup", "measure", "ready"],
@@ -131,13 +131,13 @@ def test_messages_that_are_no_text_are_refused(
 def test_what_does_not_belong_to_its_token_is_refused_and_nothing_else(
     chance: random.Random, tmp_path: pathlib.Path
 ) -> None:
-    tokens = ["start", *chance.choices([*HONEST][1:], k=chance.randrange(5))]
-    steps = [(token, list(HONEST[token])) for token in tokens]
+    commands = ["start", *chance.choices([*HONEST][1:], k=chance.randrange(5))]
+    steps = [(command, list(HONEST[command])) for command in commands]
     mischief = None
     if chance.random() < 0.6:
         place = chance.randrange(len(steps))
-        token, messages = steps[place]
-        foreign = [each for each in [*PHASES, *ANSWERS] if each not in HONEST[token]]
+        command, messages = steps[place]
+        foreign = [each for each in [*PHASES, *ANSWERS] if each not in HONEST[command]]
         wrong = chance.randrange(len(messages))
         messages.insert(wrong, chance.choice(foreign))
         mischief = (place, wrong)
@@ -155,13 +155,13 @@ def converse(
     *,
     late: bool,
 ) -> None:
-    """Send the messages of each token; `late` ones come after all tokens."""
+    """Send the messages of each command; `late` ones come after all commands."""
     if late:
-        for token, _ in steps:
-            worker.begin(token)
-    for place, (token, messages) in enumerate(steps):
+        for command, _ in steps:
+            worker.begin(command)
+    for place, (command, messages) in enumerate(steps):
         if not late:
-            worker.begin(token)
+            worker.begin(command)
         for number, message in enumerate(messages):
             assert clock.now < worker.deadline <= clock.now + max(SECONDS.values())
             clock.now += 0.5

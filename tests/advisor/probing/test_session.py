@@ -273,9 +273,9 @@ def test_a_known_allocation_checks_the_memory_counter(
     monitor = HeldMemory(share)
     session = open_session(ConditionsMonitor(), monitor)
 
-    def send(arm: str, token: str) -> None:
-        monitor.held_bytes = float(token.removeprefix("allocate "))
-        WorkerSession.send(session, arm, token)
+    def send(arm: str, command: str) -> None:
+        monitor.held_bytes = float(command.removeprefix("allocate "))
+        WorkerSession.send(session, arm, command)
 
     list(session.start_reference(BASELINE, 0))
     list(session.start([]))

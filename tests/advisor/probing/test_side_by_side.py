@@ -258,10 +258,10 @@ def test_arms_warm_up_at_the_same_time_on_a_gpu(
         start_workers(session, QUICK, ALIKE)
         send, others_ready = session.send, list[bool]()
 
-        def record(arm: str, token: str) -> None:
-            if (arm, token) == (ALIKE.id, "warm"):
+        def record(arm: str, command: str) -> None:
+            if (arm, command) == (ALIKE.id, "warm"):
                 others_ready.append(session.is_warmed_up(QUICK.id))
-            send(arm, token)
+            send(arm, command)
 
         monkeypatch.setattr(session, "send", record)
         assert worker_events_of(session.prepare([QUICK.id, ALIKE.id]), Ready, ALIKE.id)

@@ -33,7 +33,7 @@ send_event('engagement', share=1.0, proof='counters', facts={})
 send_event('ready')
 respond()
 """
-    worker = scripts.start(source, token="build")
+    worker = scripts.start(source, command="build")
     assert scripts.messages_until_end(worker) == [
         PhaseStarted(phase="open", shape=None),
         Engagement(share=1.0, proof="counters", facts={}),
@@ -46,7 +46,7 @@ def test_events_written_while_the_supervisor_reads_come_before_the_response(
     scripts: ScriptedWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = scripts.start(
-        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond()\n", token="build"
+        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond()\n", "build"
     )
     assert scripts.next_message(Ready)
     read_events = Worker.read_events
@@ -71,7 +71,7 @@ sys.stdin.readline()
 write_events('se_started", "phase": "done", "shape": {"batch_size": 1}}\\n')
 respond()
 """
-    worker = scripts.start(source, token="build")
+    worker = scripts.start(source, command="build")
     assert scripts.next_message(Ready)
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
     scripts.supervisor.send(worker, "stop")
@@ -140,7 +140,7 @@ def test_a_worker_without_a_valid_response_has_crashed(
 
 
 def test_a_model_that_ends_its_worker_is_refused(scripts: ScriptedWorkers) -> None:
-    worker = scripts.start("enter_phase('open'); os._exit(0)", token="build")
+    worker = scripts.start("enter_phase('open'); os._exit(0)", command="build")
     entered, last = scripts.messages_until_end(worker)
     assert entered == PhaseStarted(phase="open", shape=None), "just before the end"
     assert "os._exit" in (expect_failure(last, "model-refused").fix or "")
@@ -275,8 +275,8 @@ def test_a_missing_log_counts_as_empty(tmp_path: pathlib.Path) -> None:
 # Deadlines
 
 
-#: The token in whose step a phase is; `build` by default.
-TOKENS = {
+#: The command in whose step a phase is; `build` by default.
+COMMANDS = {
     "start": "start",
     "import": "start",
     "sustain": "sustain 1 1",
@@ -292,7 +292,7 @@ def test_each_phase_has_its_own_deadline(scripts: ScriptedWorkers, phase: Phase)
     worker = scripts.start(
         f"log('last line')\n{source}"
         f"send_event('engagement', share=1.0, proof='', facts={{}})\n{WAIT}",
-        token=TOKENS.get(phase, "build"),
+        command=COMMANDS.get(phase, "build"),
     )
     scripts.next_message(Engagement)
     started = scripts.clock.now
@@ -310,14 +310,14 @@ def test_each_phase_has_its_own_deadline(scripts: ScriptedWorkers, phase: Phase)
 
 
 @pytest.mark.parametrize(
-    ("token", "phase"), [("build", "open"), ("visit 1 1", "measure"), ("stop", "done")]
+    ("command", "phase"), [("build", "open"), ("visit 1 1", "measure"), ("stop", "done")]
 )
 def test_a_token_starts_the_deadline_of_its_phase(
-    scripts: ScriptedWorkers, token: str, phase: Phase
+    scripts: ScriptedWorkers, command: str, phase: Phase
 ) -> None:
-    worker = scripts.start("time.sleep(3600)\n", token="")
+    worker = scripts.start("time.sleep(3600)\n", command="")
     scripts.clock.now += 5
-    scripts.supervisor.send(worker, token)
+    scripts.supervisor.send(worker, command)
     scripts.clock.now += SECONDS[phase] - 0.001
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
     scripts.clock.now += 0.001
@@ -327,7 +327,7 @@ def test_a_token_starts_the_deadline_of_its_phase(
 
 
 @pytest.mark.parametrize(
-    ("event", "token"),
+    ("event", "command"),
     [
         ("send_event('imported', versions={}, settings={})", "start"),
         ("send_event('ready')", "build"),
@@ -336,9 +336,9 @@ def test_a_token_starts_the_deadline_of_its_phase(
     ids=["imported", "ready", "visited"],
 )
 def test_a_worker_that_waits_for_a_token_has_no_deadline(
-    scripts: ScriptedWorkers, event: str, token: str
+    scripts: ScriptedWorkers, event: str, command: str
 ) -> None:
-    worker = scripts.start(f"{event}\n{WAIT}", token=token)
+    worker = scripts.start(f"{event}\n{WAIT}", command=command)
     assert len(list(scripts.supervisor.poll())) == 1
     scripts.clock.now += 1e9
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
@@ -354,7 +354,7 @@ def test_a_response_in_time_counts_when_it_is_read_late(scripts: ScriptedWorkers
 
 def test_only_the_worker_beyond_its_deadline_is_killed(scripts: ScriptedWorkers) -> None:
     late = scripts.start("time.sleep(3600)\n", name="late")
-    idle = scripts.start(f"send_event('ready')\n{WAIT}", token="build", name="idle")
+    idle = scripts.start(f"send_event('ready')\n{WAIT}", command="build", name="idle")
     scripts.next_message(Ready)
     scripts.clock.now += 1000
     assert [worker for worker, _ in scripts.supervisor.poll()] == [late]
@@ -427,7 +427,7 @@ def test_more_events_than_a_run_may_have_are_the_failure_of_their_worker(
 def test_an_event_that_does_not_belong_to_the_token_is_the_failure_of_its_worker(
     scripts: ScriptedWorkers, event: str
 ) -> None:
-    scripts.failure_of(f"{event}\ntime.sleep(3600)\n", token="build")
+    scripts.failure_of(f"{event}\ntime.sleep(3600)\n", command="build")
 
 
 def test_a_token_that_comes_early_leaves_the_deadline_of_the_present_phase(

@@ -38,22 +38,22 @@ def make_reference(server: ForkServer, place: pathlib.Path, **asked: Any) -> wor
 
 
 def measure(
-    server: ForkServer, workflow: str, place: pathlib.Path, tokens: str, **asked: Any
+    server: ForkServer, workflow: str, place: pathlib.Path, commands: str, **asked: Any
 ) -> tuple[protocol.Request, workers.WorkerResult]:
-    """Run a worker of `workflow` with these tokens, after the references were made."""
+    """Run a worker of `workflow` with these commands, after the references were made."""
     request = workers.make_request(WORKFLOWS / f"{workflow}.py", place, **asked)
     control = pathlib.Path(tempfile.mkdtemp(dir=place)) / "measure"
-    answer = workers.fork_worker(server, request, control, tokens)
+    answer = workers.fork_worker(server, request, control, commands)
     assert answer.failure is None, answer.log
     return request, answer
 
 
 def measure_eager(
-    server: ForkServer, place: pathlib.Path, tokens: str, **asked: Any
+    server: ForkServer, place: pathlib.Path, commands: str, **asked: Any
 ) -> tuple[protocol.Request, workers.WorkerResult]:
     made = make_reference(server, place, **asked)
     assert made.failure is None, made.log
-    return measure(server, "pytorch_eager", place, tokens, **asked)
+    return measure(server, "pytorch_eager", place, commands, **asked)
 
 
 PASSES: dict[str, Any] = {
@@ -91,8 +91,8 @@ def test_a_pass_is_checked_and_timed_at_each_length(
 ) -> None:
     if workflow == "onnxruntime_cpu":
         pytest.importorskip("onnxruntime")
-    tokens = "build\nvisit 1x4 1\nvisit 2x9 1\nstop\n"
-    request, answer = measure(stack_server, workflow, passes, tokens, options=options, **PASSES)
+    commands = "build\nvisit 1x4 1\nvisit 2x9 1\nstop\n"
+    request, answer = measure(stack_server, workflow, passes, commands, options=options, **PASSES)
     expected = [Shape(1, 4), Shape(2, 4), Shape(1, 9), Shape(2, 9)]
     assert request.shapes == expected
     for event in ("built", "checked", "warmed_up"):
@@ -137,8 +137,8 @@ def test_text_is_generated_at_each_pair_of_lengths(
     lengths: list[list[int | None]] = [[4, 3], [8, 3], [8, 5]]
     asked = {"task": protocol.GENERATE, "batch_sizes": [2], "input_tokens": 8, "output_tokens": 5}
     asked |= {"lengths": lengths, "subject": workers.random_weights(workers.LLAMA, tmp_path)}
-    tokens = "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n"
-    request, answer = measure_eager(stack_server, tmp_path, tokens, **asked)
+    commands = "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n"
+    request, answer = measure_eager(stack_server, tmp_path, commands, **asked)
     expected = [Shape(2, *pair) for pair in lengths]
     assert shapes_of(answer, "checked") == expected
     references = [program_cell.load_reference(request, shape) for shape in expected]

@@ -130,7 +130,7 @@ def test_a_known_allocation_is_measured() -> None:
 def test_without_a_driver_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "DRIVER", "libnobody-has-this.so.1")
     before = psutil.Process().memory_info().rss
-    with process.hold(256 * MEBIBYTE):
+    with process.hold_memory(256 * MEBIBYTE):
         assert psutil.Process().memory_info().rss - before < 128 * MEBIBYTE
 
 

@@ -298,17 +298,17 @@ def waiting_bytes(descriptor: int) -> int:
 
 
 def test_a_partial_token_is_not_returned(channel: Channel, stdin: BinaryIO) -> None:
-    tokens: list[list[str]] = []
-    reader = threading.Thread(target=lambda: tokens.append(channel.read_token()))
+    commands: list[list[str]] = []
+    reader = threading.Thread(target=lambda: commands.append(channel.read_command()))
     reader.start()
     for piece in (b"vi", b"sit 1", b"6 3\nst"):
-        assert tokens == []
+        assert commands == []
         stdin.write(piece)
         workers.wait_until(lambda: waiting_bytes(0) == 0)
     reader.join()
-    assert tokens == [["visit", "16", "3"]]
+    assert commands == [["visit", "16", "3"]]
     stdin.write(b"op\n")
-    assert channel.read_token() == ["stop"]
+    assert channel.read_command() == ["stop"]
 
 
 @pytest.mark.parametrize("rest", [b"", b"visit 16"])
@@ -317,7 +317,7 @@ def test_the_end_of_standard_input_means_stop(
 ) -> None:
     stdin.write(rest)
     stdin.close()
-    assert channel.read_token() == ["stop"]
+    assert channel.read_command() == ["stop"]
 
 
 def test_each_event_is_written_before_its_notification(

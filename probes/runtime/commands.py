@@ -1,4 +1,4 @@
-"""Answer the tokens of a worker that has built, checked and warmed up every shape."""
+"""Answer the commands of a worker that has built, checked and warmed up every shape."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class BuiltWorker:
     #: Whether the outputs were checked after the last visit.
     is_checked: bool = False
 
-    def answer_tokens(self) -> None:
-        """Answer each token until `stop`, which follows `new-shapes`: that may break programs."""
+    def answer_commands(self) -> None:
+        """Answer each command until `stop`, which follows `new-shapes`: that may break programs."""
         while True:
-            word, *arguments = self.job.channel.read_token()
+            word, *arguments = self.job.channel.read_command()
             match word:
                 case "visit":
                     self.time_visit(self.shape_of(arguments[0]), int(arguments[1]))
@@ -86,14 +86,14 @@ class BuiltWorker:
         self.job.channel.send(served.run_closed_loop(concurrency, seconds))
 
     def sample_texts(self, seconds: float) -> None:
-        """Check a text at this interval until the next token arrives, which is `enough`.
+        """Check a text at this interval until the next command arrives, which is `enough`.
 
-        Raise `FailureError` for a wrong one after that token: the server has to serve the load.
+        Raise `FailureError` for a wrong one after that command: the server has to serve the load.
         """
         cell, channel = self.cells[max(self.cells)], self.job.channel
         channel.start_phase("sustain")
-        sampled, reason = cell.program.sample_texts(cell, lambda: channel.has_token(seconds))
-        self.job.channel.read_token()
+        sampled, reason = cell.program.sample_texts(cell, lambda: channel.has_command(seconds))
+        self.job.channel.read_command()
         self.job.channel.send(sampled)
         if reason is not None:
             reason = f"a text while other requests arrived: {reason}"

@@ -1,4 +1,4 @@
-"""The answers of a worker to each token, with fake stacks; the faults of a user's metric."""
+"""The answers of a worker to each command, with fake stacks; the faults of a user's metric."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from probes.runtime.cells import (
     report_losses,
     warm_up_first_token,
 )
+from probes.runtime.commands import BuiltWorker
 from probes.runtime.failures import exception_summary
-from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
 from probes.timing import VisitSize
 
@@ -68,16 +68,14 @@ def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     return place
 
 
-RunTokens = Callable[..., WorkerResult]
+Runner = Callable[..., WorkerResult]
 
 
 @pytest.fixture
-def run_tokens(
-    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
-) -> RunTokens:
-    """Return a function that runs a worker with these tokens after `build`."""
+def run_commands(shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> Runner:
+    """Return a function that runs a worker with these commands after `build`."""
 
-    def run(tokens: str, workflow: str = "narrow", **options: Any) -> WorkerResult:
+    def run(commands: str, workflow: str = "narrow", **options: Any) -> WorkerResult:
         request = workers.make_request(
             fake_probes / "workflows" / f"{workflow}.py",
             shared,
@@ -85,7 +83,7 @@ def run_tokens(
             options={"unseen": "served", "milliseconds": 1, **options},
         )
         control = tmp_path / f"control-{len(list(tmp_path.iterdir()))}"
-        return workers.run_worker(request, control, f"build\n{tokens}", probes=fake_probes)
+        return workers.run_worker(request, control, f"build\n{commands}", probes=fake_probes)
 
     return run
 
@@ -98,8 +96,8 @@ def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
     return [(entry["phase"], batch_size_of(entry)) for entry in answer.events_of("phase_started")]
 
 
-def test_a_visit_reports_its_durations(run_tokens: RunTokens) -> None:
-    answer = run_tokens("visit 4 1\nvisit 2 7\nstop\n")
+def test_a_visit_reports_its_durations(run_commands: Runner) -> None:
+    answer = run_commands("visit 4 1\nvisit 2 7\nstop\n")
     visits = answer.events_of("visited")
     assert [(batch_size_of(visit), visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
     for visit in visits:
@@ -108,8 +106,8 @@ def test_a_visit_reports_its_durations(run_tokens: RunTokens) -> None:
     assert answer.failure is None
 
 
-def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(run_tokens: RunTokens) -> None:
-    answer = run_tokens("sustain 4 0.1\nvisit 4 1\nstop\n")
+def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(run_commands: Runner) -> None:
+    answer = run_commands("sustain 4 0.1\nvisit 4 1\nstop\n")
     (sustained,) = answer.events_of("sustained")
     assert batch_size_of(sustained) == 4
     assert sustained["seconds"] >= 0.1
@@ -119,10 +117,8 @@ def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(run_tokens: 
     assert len(answer.events_of("visited")) == 1
 
 
-def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
-    run_tokens: RunTokens,
-) -> None:
-    answer = run_tokens("diagnose\nvisit 2 1\nstop\n")
+def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(run_commands: Runner) -> None:
+    answer = run_commands("diagnose\nvisit 2 1\nstop\n")
     assert answer.events_of("diagnosed") == []
     assert [("diagnose", size) for size in SIZES] == [
         entry for entry in phases(answer) if entry[0] == "diagnose"
@@ -208,9 +204,9 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
     [("served", "served", None), ("padded", "wrong", "other shapes")],
 )
 def test_new_batch_sizes_are_tried_last(
-    unseen: str, outcome: str, reason: str | None, run_tokens: RunTokens
+    unseen: str, outcome: str, reason: str | None, run_commands: Runner
 ) -> None:
-    answer = run_tokens("new-shapes\nstop\n", unseen=unseen)
+    answer = run_commands("new-shapes\nstop\n", unseen=unseen)
     result = answer.events_of("new_shape_result")
     assert [batch_size_of(entry) for entry in result] == [1, 3, 5, 8]
     assert {entry["handling"] for entry in result} == {outcome}
@@ -223,23 +219,21 @@ def test_new_batch_sizes_are_tried_last(
     assert answer.failure is None, "the measurement stays valid"
 
 
-def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(run_tokens: RunTokens) -> None:
-    answer = run_tokens("new-shapes\nstop\n", unseen="wrong")
+def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(run_commands: Runner) -> None:
+    answer = run_commands("new-shapes\nstop\n", unseen="wrong")
     assert [entry["handling"] for entry in answer.events_of("new_shape_result")] == ["wrong"]
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "new-shapes")
     assert "batch size 1" in answer.failure["reason"]
 
 
-def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
-    run_tokens: RunTokens,
-) -> None:
-    answer = run_tokens("visit 2 1\nnew-shapes\nstop\n", "misbehaving", fault="wrong-later")
+def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(run_commands: Runner) -> None:
+    answer = run_commands("visit 2 1\nnew-shapes\nstop\n", "misbehaving", fault="wrong-later")
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "done")
     assert answer.events_of("new_shape_result") == []
 
 
-def test_outputs_are_checked_once_at_the_end(run_tokens: RunTokens) -> None:
-    answer = run_tokens("visit 2 1\ncheck\nstop\n")
+def test_outputs_are_checked_once_at_the_end(run_commands: Runner) -> None:
+    answer = run_commands("visit 2 1\ncheck\nstop\n")
     assert answer.failure is None
     assert [each["event"] for each in answer.events[-3:]] == [
         "ready",
@@ -248,11 +242,11 @@ def test_outputs_are_checked_once_at_the_end(run_tokens: RunTokens) -> None:
     ]
 
 
-@pytest.mark.parametrize("token", ["peaks", "nonsense"])
+@pytest.mark.parametrize("command", ["peaks", "nonsense"])
 def test_a_token_of_another_worker_ends_this_one_normally(
-    token: str, run_tokens: RunTokens
+    command: str, run_commands: Runner
 ) -> None:
-    assert run_tokens(f"{token}\n").failure is None
+    assert run_commands(f"{command}\n").failure is None
 
 
 METRIC = """
