@@ -29,12 +29,17 @@ from advisor.domain.run_state import Header, RunState
 def with_preferences(
     question: Question, priorities: Priorities | None, constraints: tuple[Constraint, ...] | None
 ) -> Question:
+    """Replace what is given, also in the command that asks the question again."""
     check_constraints(constraints or (), question.task)
-    return msgspec.structs.replace(
-        question,
-        priorities=question.priorities if priorities is None else priorities,
-        constraints=question.constraints if constraints is None else constraints,
-    )
+    asked = dict(question.asked)
+    if priorities is not None:
+        question = msgspec.structs.replace(question, priorities=priorities)
+        asked = {**asked, "priority": priorities.option}
+        asked.pop("preset", None)
+    if constraints is not None:
+        question = msgspec.structs.replace(question, constraints=constraints)
+        asked["require"] = question.required
+    return msgspec.structs.replace(question, asked=question.asked and asked)
 
 
 def answer_from_state(

@@ -49,6 +49,16 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         )
         return f"{three} of the three Ps; {further} of the score"
 
+    @property
+    def option(self) -> str:
+        """The weights in the form of `--priority`, exact enough to sum to 100."""
+        further = [
+            name
+            for name in FURTHER_CRITERIA
+            if getattr(self, name) != getattr(DEFAULT_PRIORITIES, name)
+        ]
+        return ",".join(f"{name}={getattr(self, name):.9g}" for name in (*PILLARS, *further))
+
     def weigh(self, grades: Mapping[str, float]) -> float:
         return sum(share * grades[name] for name, share in self.shares().items())
 

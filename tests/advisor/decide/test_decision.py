@@ -17,7 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kept.runs import NAMES, read_run
 
-from advisor.decide.decision import answer_from_results, answer_from_state
+from advisor.ask.option_values import parse_priorities
+from advisor.decide.decision import answer_from_results, answer_from_state, with_preferences
 from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.arm_figures import ARM_FIGURES, START
 from advisor.domain.constraints import Constraint, Priorities
@@ -197,6 +198,15 @@ def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(made
     free = answer_from_results(barred, made_run.header().catalogue, constraints=())
     assert free.problem is None
     assert free == read_back(answer_of_run(made_run))
+
+
+def test_the_command_that_asks_again_has_the_new_weights_and_constraints(made_run: Run) -> None:
+    asked = {"model": "demo", "preset": "serving", "require": "build<=5min"}
+    question = msgspec.structs.replace(answer_of_run(made_run).question, asked=asked)
+    thirds = Priorities(performance=100 / 3, productivity=200 / 3, portability=0)
+    again = with_preferences(question, thirds, (Constraint("speedup", ">=", 2.0),)).asked
+    assert (again["require"], "preset" in again) == ("speedup>=2x", False)
+    assert parse_priorities(str(again["priority"])).performance == pytest.approx(100 / 3)
 
 
 def test_a_constraint_that_the_task_does_not_measure_is_refused(made_run: Run) -> None:
