@@ -86,6 +86,7 @@ def _planned(
             reason=failure.reason,
             fix=_step_of_failure(failure, header, state)
             or _install_step(header, workflow, failure)
+            or _step_of_break(header, failure)
             or _step_of_known_fault(header, workflow, status),
             skip_cause=failure.skip_cause,
             checks=tuple(checked for _, checked in sorted(processes[-1].checked.items())),
@@ -174,6 +175,16 @@ def _install_step(header: Header, workflow: Workflow, failure: Failure) -> str |
     return f"install {module} where the workflow runs, {ANOTHER_NAME}"
 
 
+def _step_of_break(header: Header, failure: Failure) -> str | None:
+    """Return the change of the model that lets Dynamo capture what it skipped as a whole."""
+    cause = header.catalogue.improvements.find_cause(failure.reason)
+    if cause is None or failure.status != "not-engaged":
+        return None
+    if cause.lines.count("\n"):  # its breaks leave parts of the graph
+        return None
+    return cause.advice or f"add {cause.lines} to the file that creates the model"
+
+
 def _step_of_known_fault(header: Header, workflow: Workflow, status: Status) -> str | None:
     question = header.question
     gpu = header.machine.find_gpu(question.gpu)
@@ -218,8 +229,7 @@ def nothing_viable(
     nearest = ", ".join(_nearest(constraint, scored, measured) for constraint in constraints)
     may_meet = spreads[:MOST_NAMED] or [f"no measured arm is known to, nearest: {nearest}"]
     if late:
-        titles = [each.title for each in late[:MOST_NAMED]]
-        may_meet.append(f"not measured: {join_names(titles)}")
+        may_meet.append(f"not measured: {name_late(late)}")
     if spreads or late:
         again = answer.question.ask_again(budget="thorough")
         longer = f"measure longer, on a machine that does nothing else: {again}"
@@ -237,6 +247,10 @@ def nothing_viable(
         f"no workflow meets --require {asked}; nearest: {nearest}",
         "; ".join(["relax or remove a constraint of --require", *ways]),
     )
+
+
+def name_late(late: Sequence[UnmeasuredArm]) -> str:
+    return join_names([each.title for each in late[:MOST_NAMED]])
 
 
 def _nearest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import msgspec
@@ -209,6 +210,11 @@ class Improvements(msgspec.Struct, frozen=True):
     workflows: tuple[str, ...]
     precision: dict[str, OtherPrecision]
     graph_break: dict[str, BreakCause]
+
+    def find_cause(self, reason: str) -> BreakCause | None:
+        """Return why Dynamo broke a graph, or captured none; None if its reason is not known."""
+        causes = self.graph_break.values()
+        return next((each for each in causes if re.search(each.pattern, reason)), None)
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

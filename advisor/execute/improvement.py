@@ -6,7 +6,6 @@ The results are kept in the run.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -149,11 +148,7 @@ def find_breaks(answer: Answer) -> tuple[str, dict[str, BreakCause | None]]:
 
 
 def explain_breaks(reasons: Iterable[str]) -> dict[str, BreakCause | None]:
-    causes = read_shipped().improvements.graph_break.values()
-    return {
-        each: next((cause for cause in causes if re.search(cause.pattern, each)), None)
-        for each in reasons
-    }
+    return {each: read_shipped().improvements.find_cause(each) for each in reasons}
 
 
 def lines_against(reasons: Iterable[str], known: str = "") -> str:
