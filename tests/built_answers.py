@@ -45,12 +45,12 @@ def recommend_for(
     head: Header | None = None,
     *,
     excluded: Sequence[UnmeasuredArm] = (),
-    while_running: bool = False,
+    **context: Any,
 ) -> Recommendation:
     """Return the recommendation for these scores, which are not computed."""
     head = head or builders.header()
     bare = _without_advice(measured, head, scored, excluded)
-    return recommend(bare, head.catalogue, {}, while_running=while_running)
+    return recommend(bare, head.catalogue, {}, **context)
 
 
 def answer_for(measured: Results, scored: Sequence[ScoredArm], head: Header) -> Answer:

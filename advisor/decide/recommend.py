@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.costs import find_break_even, first_to_serve, price
 from advisor.decide.scoring import candidates_of
-from advisor.decide.unmeasured import nothing_viable
-from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.decide.unmeasured import name_late, nothing_viable
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm, is_out_of_time
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Measurement
@@ -65,7 +65,9 @@ def recommend(
         fastest = max(contest.viable, key=lambda each: (each.speedup, -each.rank))
         leaders = (RankedArm(each, answer.results.by_arm[each.arm]) for each in (winner, fastest))
         again = answer.question.ask_again(budget=next_budget.name) if next_budget else ""
-        raise machine_unfit(results, again, *leaders)
+        may_lead = [each for each in answer.unmeasured if each.arm in (outstanding or ())]
+        late = [each for each in may_lead if is_out_of_time(each)]
+        raise machine_unfit(results, again, *leaders, late=late)
     return _advise(answer, catalogue, winner, decision, by_shape, effects, next_budget)
 
 
@@ -128,14 +130,23 @@ def _advise(
 
 
 def machine_unfit(
-    results: Results, again: str, leader: RankedArm, fastest: RankedArm
+    results: Results,
+    again: str,
+    leader: RankedArm,
+    fastest: RankedArm,
+    *,
+    late: Sequence[UnmeasuredArm] = (),
 ) -> MachineUnfitError:
     """Return the error that says why the machine is unfit, what is known, and what to do.
 
-    `again` is the command that repeats more; empty if no budget does.
+    `again` is the command that repeats more; empty if no budget does. `late` are the arms that may
+    lead and were not measured, whose next step is a longer budget.
     """
     reason = trust.find_unfitness(results)[0]
+    longer = next((each.fix for each in late if each.fix), "")
+    again = longer or again
     next_step = "stop other work on this machine and measure again"
+    next_step += f", and longer: {longer}" if longer else ""
     if not results.is_busy:
         next_step = "measure on a machine whose processors nothing else uses"
         next_step += f", or longer: {again}" if again else ""
@@ -144,6 +155,7 @@ def machine_unfit(
         places = {"seems to lead by score and speed": leader}
     known = [_name_leader(ranked, place, results.baseline) for place, ranked in places.items()]
     so_far = f"; so far {join_names([each for each in known if each])}" if any(known) else ""
+    so_far += f"; not measured: {name_late(late)}" if late else ""
     return MachineUnfitError(f"{reason}, so the measured speeds do not decide{so_far}", next_step)
 
 

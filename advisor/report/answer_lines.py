@@ -29,10 +29,18 @@ UNFIT_NOTICE = (
     "The machine was busy or unsteady: on a quiet one most speed-ups are within these ranges, and "
     "single figures may be far off."
 )
+#: Stands there if the ranges are so wide that tables leave them out.
+UNKNOWN_NOTICE = (
+    "The machine was busy or unsteady, so almost nothing is known of the speed-ups, nor of the "
+    "letters and scores that follow from them."
+)
 
 
 def unfit_notice(answer: Answer) -> list[str]:
-    return [UNFIT_NOTICE] if answer.has_unfit_problem or answer.results.is_unfit else []
+    if not (answer.has_unfit_problem or answer.results.is_unfit):
+        return []
+    others = [one.speedup for one in answer.ranking if one.arm != answer.results.baseline]
+    return [UNKNOWN_NOTICE if all(map(text.is_unknown, others)) else UNFIT_NOTICE]
 
 
 def caveats(answer: Answer) -> list[str]:
@@ -187,8 +195,8 @@ def how_to_remeasure(answer: Answer) -> list[str]:
     may_be_clear = found is not None and found.needed_repetitions
     is_here = answer.finished and not (answer.foreign or answer.provenance or answer.rerun_command)
     # More processes alone do not make up for arms that were not measured.
-    is_enough = found is None or not found.outstanding
-    if not (is_here and is_enough) or answer.question.serves:
+    missing = found.outstanding if found else any(map(is_out_of_time, answer.unmeasured))
+    if not is_here or missing or answer.question.serves:
         return []
     may_settle = answer.times_remeasured < MOST_TIMES_AGAIN and answer.resumable is not False
     if not (may_settle and (is_open or may_be_clear or unfit_notice(answer))):

@@ -104,7 +104,7 @@ def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
             return f"{shape.description}: {reason}"
         case ProvisionalAnswer(answer=answer, waiting=waiting):
             known = answer.speedup
-            speed = write_speedup(known, unfit=not answer.fit) if known else MISSING
+            speed = write_speedup(known, unfit=not answer.fit, in_words=True) if known else MISSING
             unbuilt = write_count(len(waiting), "arm")
             left = f"{unbuilt} to be built" if waiting else "the leaders are measured further"
-            return f"so far: {answer.arm}, {speed} the baseline; {left}"
+            return f"so far: {answer.arm}, {speed} as fast as the baseline; {left}"

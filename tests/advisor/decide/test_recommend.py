@@ -138,8 +138,9 @@ def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_s
     assert advice.decision.word == "OPEN"
     assert set(advice.decision.contenders) == {"one", "two"}
     busy = replace(results, visits=VisitCounts(made=10, discarded=0, unfit=9))
-    with pytest.raises(MachineUnfitError):
-        advise(arms, busy, while_running=True)
+    late = [builders.unmeasured("late", skip_cause="out-of-time")]
+    with pytest.raises(MachineUnfitError, match="not measured: Late"):
+        recommend_for(busy, arms, excluded=late, outstanding={"late": 3.0}, while_running=True)
 
 
 SHIPPED = builders.shipped_catalogue()
@@ -488,5 +489,8 @@ def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expec
     nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
     undecided = machine_unfit(noisy, "", unknown, unknown).what
-    texts = [further.what, further.next_step, last.next_step, told, undecided]
+    late = [builders.unmeasured("three", fix="ask again with --budget 5min")]
+    busy = replace(noisy, visits=VisitCounts(made=10, discarded=0, unfit=6))
+    longer = machine_unfit(busy, "", unknown, unknown, late=late).next_step
+    texts = [further.what, further.next_step, last.next_step, told, undecided, longer]
     expect("machine-unfit", texts)

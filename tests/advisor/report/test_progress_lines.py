@@ -92,5 +92,5 @@ def test_the_answer_so_far_counts_the_arms_that_wait(waiting: tuple[str, ...], c
     assert line is not None
     assert (str(answer.arm) in line, str(count) in line.split("; ")[-1]) == (True, count > 0)
     unfit = ProvisionalAnswer(answer=builders.replace(answer, fit=False), waiting=waiting)
-    value = format_speedup(answer.speedup)
+    value = f"{format_speedup(answer.speedup)} as fast as the baseline"
     assert [value in str(each) for each in (line, render(unfit))] == [True, False]

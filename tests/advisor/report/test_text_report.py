@@ -27,6 +27,7 @@ from advisor.report import explanation, markdown, page, text_report
 from advisor.report.answer_files import REPORT_FORMATS
 from advisor.report.answer_lines import (
     UNFIT_NOTICE,
+    UNKNOWN_NOTICE,
     code_lines,
     cost_line,
     lines_below_first,
@@ -112,6 +113,10 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     lines = text_report.render(measured).splitlines()
     assert lines[:2] == ["No answer: busy", "Next: measure again"]
     assert UNFIT_NOTICE in lines
+    unknown = built_answers.with_measurement(measured, speedup=Interval(value=9, low=0.1, high=900))
+    assert UNKNOWN_NOTICE in text_report.render(unknown)
+    late = builders.replace(measured, unmeasured=(builders.unmeasured(skip_cause="out-of-time"),))
+    assert len(lines_below_first(late)) == len(lines_below_first(measured)) - 1  # no resume
     arms = {each.arm for each in measured.scores}
     head, *rows = ranking_rows(measured, has_intervals=False)
     ranks = {row[1]: (row[0], row[head.index("score")]) for row in rows}
