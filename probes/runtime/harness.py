@@ -117,9 +117,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     engagement = workflow.engagement(last.program, last.device_inputs[0])
     channel.send(engagement)
     if engagement.share < request.minimum_engaged_share:
-        dynamo = sys.modules.get("probes.stacks.dynamo")
-        fix = dynamo.proposed_setting() if dynamo is not None else None
-        raise FailureError(Failure("not-engaged", "correctness", engagement.proof, fix))
+        raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
     facts = try_optional(lambda: snippet_facts(job, cells))
     if facts is not None:
         channel.send(facts)

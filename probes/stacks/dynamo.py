@@ -22,8 +22,6 @@ BREAK = re.compile(r"in user code at (\S+):(\d+)\nGraph Break Reason: (.*)", re.
 #: Lines of the reason: what Dynamo does not support, and the call that it met.
 EXPLANATION = re.compile(r"^\s*Explanation: (.+?)\.?\s*$", re.MULTILINE)
 CONTEXT = re.compile(r"^\s*Developer debug context: (.+?)\s*$", re.MULTILINE)
-#: A setting that Dynamo's hints propose.
-SETTING = re.compile(r"^\s*Hint: .*?(torch\._dynamo\.config\.\w+ = \w+)", re.MULTILINE)
 #: The condition on which compiled code is kept, in the reason why Dynamo compiles again.
 GUARD = re.compile(r"^\d+/\d+: (.+?)\s*(?:  #|$)", re.MULTILINE)
 #: The address of an object, which differs from run to run.
@@ -67,12 +65,6 @@ def with_cause(proof: str) -> str:
         first = next(iter(graph_breaks()), "")
         return f"{proof}; the graph breaks at {first}" if first else proof
     return _why_nothing_was_captured()
-
-
-def proposed_setting() -> str | None:
-    """Return the next step that Dynamo proposes after what it did not trace, if it is a setting."""
-    found = next(filter(None, map(SETTING.search, _counted())), None)
-    return f"set {found[1]}, as Dynamo proposes, in the file of the model" if found else None
 
 
 def count(number: int, noun: str) -> str:
