@@ -8,7 +8,7 @@ from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.costs import find_break_even, first_to_serve, price
 from advisor.decide.scoring import candidates_of
 from advisor.decide.unmeasured import name_late, nothing_viable
-from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm, is_out_of_time
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Measurement
@@ -65,8 +65,7 @@ def recommend(
         fastest = max(contest.viable, key=lambda each: (each.speedup, -each.rank))
         leaders = (RankedArm(each, answer.results.by_arm[each.arm]) for each in (winner, fastest))
         again = answer.question.ask_again(budget=next_budget.name) if next_budget else ""
-        may_lead = [each for each in answer.unmeasured if each.arm in (outstanding or ())]
-        late = [each for each in may_lead if is_out_of_time(each)]
+        late = [each for each in answer.unmeasured if each.arm in (outstanding or ())]
         raise machine_unfit(results, again, *leaders, late=late)
     return _advise(answer, catalogue, winner, decision, by_shape, effects, next_budget)
 
@@ -139,17 +138,15 @@ def machine_unfit(
 ) -> MachineUnfitError:
     """Return the error that says why the machine is unfit, what is known, and what to do.
 
-    `again` is the command that repeats more; empty if no budget does. `late` are the arms that may
-    lead and were not measured, whose next step is a longer budget.
+    `again` is the command that repeats more, empty if no budget does; arms of `late` may lead.
     """
     reason = trust.find_unfitness(results)[0]
-    longer = next((each.fix for each in late if each.fix), "")
-    again = longer or again
-    next_step = "stop other work on this machine and measure again"
-    next_step += f", and longer: {longer}" if longer else ""
+    next_step, joined, longer = "stop other work on this machine and measure again", "and", ""
     if not results.is_busy:
-        next_step = "measure on a machine whose processors nothing else uses"
-        next_step += f", or longer: {again}" if again else ""
+        next_step, joined = "measure on a machine whose processors nothing else uses", "or"
+        longer = again
+    longer = next((each.fix for each in late if each.fix), longer)
+    next_step += f", {joined} longer: {longer}" if longer else ""
     places = {"seems to lead by score": leader, "seems the fastest": fastest}
     if leader.arm == fastest.arm:
         places = {"seems to lead by score and speed": leader}
