@@ -9,7 +9,13 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
-from advisor.domain.errors import MachineUnfitError, NoRecipeError, UserError
+from advisor.domain.errors import (
+    MachineUnfitError,
+    NewerVersionError,
+    NoRecipeError,
+    RunFileError,
+    UserError,
+)
 from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import Excluded, ExclusionStatus
@@ -240,6 +246,13 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
     fit: bool = True
     #: Why there is no recommendation.
     problem: Problem | None = None
+
+    @property
+    def winner(self) -> str:
+        """The recommended arm, or why a list has none: another version may have stored the run."""
+        name = self.problem.name if self.problem is not None else ""
+        is_unread = name in {RunFileError.name, NewerVersionError.name}
+        return self.arm or ("cannot be read" if is_unread else "no answer")
 
     @classmethod
     def of(cls, answer: Answer) -> AnswerSummary:

@@ -15,7 +15,8 @@ from recorded_runs import make_planned_run, make_run
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions
-from advisor.domain.answer import AnswerSummary
+from advisor.domain.answer import AnswerSummary, Problem
+from advisor.domain.errors import RunFileError
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.text import MISSING
@@ -90,6 +91,8 @@ def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
     assert describe_winner(clear) == "quick"
     assert describe_winner(replace(clear, decision_word="OPEN")) == f"quick{OPEN_MARK}"
     assert describe_winner(AnswerSummary()) == "no answer"
+    other_version = Problem.of(RunFileError("changed", "measure again"))
+    assert describe_winner(AnswerSummary(problem=other_version)) == "cannot be read"
 
 
 def test_a_speed_of_a_busy_machine_is_not_shown_as_a_fact(sample_run: Run) -> None:
