@@ -16,7 +16,7 @@ import nvml
 import pytest
 import sessions
 import workers
-from fake_clock import no_op, no_synchronize
+from fake_clock import FakeClock, no_synchronize, replace_clocks
 from nvml import UUID, FakeNvml
 
 from advisor.domain.run_events import Conditions, DeviceMemory, WorkerReported
@@ -175,7 +175,9 @@ def test_one_preset_limits_the_slowdown_of_the_host_for_calls_and_visits(
     asked = config.worker_request(builders.arm("engine"), tmp_path, tmp_path)
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
     monkeypatch.setattr(host, "time_host", itertools.chain([1.0], itertools.repeat(2.0)).__next__)
-    timer, size = timing.Timer(no_op, ["input"], no_synchronize), timing.VisitSize(6, 1)
+    clock, size = FakeClock(), timing.VisitSize(6, 1)
+    replace_clocks(monkeypatch, timing, clock)
+    timer = timing.Timer(lambda _: clock.advance(0.01), ["input"], no_synchronize)
     measured = host.Host(asked.most_host_slowdown)
     visit = timing.time_visit(timer, size, shape=Shape(1), round_number=0, host=measured)
     assert len(visit.seconds) == calls
