@@ -102,7 +102,7 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
         has_cause=extent.has_cause,
     )
     lines = _failed_arms(answer, has_cause=extent.has_cause)[:1]
-    lines += short_reasons(answer)[: extent.reasons]
+    lines += [*_missing_workflows(answer), *short_reasons(answer)][: extent.reasons]
     advice = answer.recommendation
     if extent.has_next_step and advice is not None and len(answer.scores) > 1:
         lines += [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
@@ -174,6 +174,14 @@ def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
         # One with an option was planned, and a skipped one is named beside the certainty.
         if each.was_planned and each.status not in {"skipped", "not-reached", "excluded"}
     ]
+
+
+def _missing_workflows(answer: Answer) -> list[str]:
+    """Return why the first workflow that the user named and nobody could plan has no result."""
+    asked = {ArmName.parse(name).workflow for name in answer.question.workflows}
+    asked -= {each.workflow for each in answer.ranking}
+    missing = [one for one in answer.unmeasured if one.workflow in asked and not one.was_planned]
+    return [f"{each.title}: {each.status}, {_cause(each)}." for each in missing[:1]]
 
 
 def _cause(failed: UnmeasuredArm) -> str:
