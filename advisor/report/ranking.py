@@ -84,7 +84,7 @@ def ranking_columns(
             "score",
             NORMAL_WIDTH,
         ),
-        *_grade_columns(),
+        *_grade_columns(answer),
     ]
 
 
@@ -120,12 +120,12 @@ def _figure_columns() -> list[RankingColumn]:
     ]
 
 
-def _grade_columns() -> list[RankingColumn]:
+def _grade_columns(answer: Answer) -> list[RankingColumn]:
     return [
         RankingColumn(
             name,
             head,
-            functools.partial(_letter, name),
+            functools.partial(_letter, answer, name),
             f"tier_{name}",
             WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
         )
@@ -158,8 +158,10 @@ def _write_figure(figure: ArmFigure, ranked: RankedArm) -> str:
     return format_seconds(value) if figure.dimension == "seconds" else format_number(value)
 
 
-def _letter(criterion: str, ranked: RankedArm) -> str:
-    return LETTERS[ranked.scored.ratings[criterion].tier]
+def _letter(answer: Answer, criterion: str, ranked: RankedArm) -> str:
+    rating = ranked.scored.ratings[criterion]
+    is_known = not (answer.has_unfit_problem and is_range(answer, ranked, rating))
+    return LETTERS[rating.tier] if is_known else MISSING
 
 
 def speed_unit(answer: Answer) -> str:

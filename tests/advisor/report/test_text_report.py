@@ -118,9 +118,10 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     late = builders.replace(measured, unmeasured=(builders.unmeasured(skip_cause="out-of-time"),))
     assert len(lines_below_first(late)) == len(lines_below_first(measured)) - 1  # no resume
     arms = {each.arm for each in measured.scores}
-    head, *rows = ranking_rows(measured, has_intervals=False)
+    head, *rows = ranking_rows(unknown, has_intervals=False)
     ranks = {row[1]: (row[0], row[head.index("score")]) for row in rows}
     assert ranks == dict.fromkeys(arms, (MISSING, MISSING))
+    assert MISSING in {row[head.index("Perf")] for row in rows}, "the letter of a range"
 
 
 @pytest.mark.parametrize("render", [text_report.render, markdown.render, page.render])
