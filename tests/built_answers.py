@@ -25,7 +25,7 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
-from advisor.domain.run_state import Header
+from advisor.domain.run_state import Header, RunState
 from advisor.report.headline import HeadlinePart, write_headline
 from probes.accuracy import Accuracy
 from probes.outcome import Failure, Outcome
@@ -88,30 +88,29 @@ def answer(**changes: Any) -> Answer:
     return replace(_decided_answer(), **changes)
 
 
+def decided_state(**changes: Any) -> RunState:
+    """Return a finished run in which `compiled` is four times as fast as the baseline."""
+    seconds = {builders.BASELINE: 0.4, builders.DUPLICATE: 0.4, "compiled": 0.1}
+    return builders.run_state(
+        {
+            arm: builders.process(*builders.visits([each] * 4), outcome=Outcome())
+            for arm, each in seconds.items()
+        },
+        last_groups={1: tuple(seconds)},
+        closed={1: "decided"},
+        **{"finished": True, **changes},
+    )
+
+
 @functools.cache
 def _decided_answer() -> Answer:
     head = finished_header()
-    state = builders.run_state(
-        {
-            builders.BASELINE: builders.process(*builders.visits([0.4] * 4), outcome=Outcome()),
-            builders.DUPLICATE: builders.process(*builders.visits([0.4] * 4), outcome=Outcome()),
-            "compiled": builders.process(*builders.visits([0.1] * 4), outcome=Outcome()),
-            "broken": builders.process(
-                ready=False,
-                outcome=Outcome(
-                    Failure(
-                        "crashed",
-                        phase="build",
-                        signal="SIGSEGV",
-                        reason="it crashed",
-                        fix="update it",
-                    )
-                ),
-            ),
-        },
-        plan=builders.plan("compiled", "broken", excluded=[builders.excluded()]),
-        finished=True,
+    crash = Failure(
+        "crashed", phase="build", signal="SIGSEGV", reason="it crashed", fix="update it"
     )
+    state = decided_state(plan=builders.plan("compiled", "broken", excluded=[builders.excluded()]))
+    broken = builders.process(ready=False, outcome=Outcome(crash))
+    state = replace(state, processes={**state.processes, "broken": (broken,)})
     measured = collect_results(
         state,
         {Shape(1): builders.race_result(1, best="compiled", eliminated={builders.BASELINE: 4})},

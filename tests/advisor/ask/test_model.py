@@ -37,13 +37,6 @@ def parse(text: str, **run_options: Any) -> Model:
     return parse_model(RunOptions(model=text, **run_options), MODELS)
 
 
-@pytest.fixture
-def working_directory(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The directory of relative paths."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def make_model(directory: pathlib.Path, *weights: str, config: object = None) -> pathlib.Path:
     directory.mkdir()
     (directory / "config.json").write_text(json.dumps(config or {"model_type": "llama"}))
@@ -81,9 +74,7 @@ def test_a_shipped_configuration_needs_no_network(weights_from: str, weights: st
     )
 
 
-def test_weights_are_counted_in_files_before_the_configuration(
-    working_directory: pathlib.Path,
-) -> None:
+def test_weights_are_counted_in_files_before_the_configuration(here: pathlib.Path) -> None:
     sizes = {
         "hidden_size": 8,
         "num_hidden_layers": 1,
@@ -93,7 +84,7 @@ def test_weights_are_counted_in_files_before_the_configuration(
         "head_dim": 6,
         "tie_word_embeddings": True,
     }
-    directory = make_model(working_directory / "model", config={"model_type": "llama", **sizes})
+    directory = make_model(here / "model", config={"model_type": "llama", **sizes})
     model = parse("model")
     assert isinstance(model, TransformersModel)
     assert model.parameters == 10 * 8 + 4 * 8 * (2 * 6) + 3 * 8 * 16
@@ -115,15 +106,15 @@ def test_any_other_name_is_a_hub_name() -> None:
     )
 
 
-def test_a_file_is_named_by_its_absolute_path(working_directory: pathlib.Path) -> None:
+def test_a_file_is_named_by_its_absolute_path(here: pathlib.Path) -> None:
     """A run can then be resumed from another directory."""
-    (working_directory / "network.pt2").write_bytes(b"a file")
+    (here / "network.pt2").write_bytes(b"a file")
     # Hub caches link to files named by hashes; an ONNX file has its weights next to it.
-    (working_directory / "0123abcd").write_bytes(b"a file")
-    (working_directory / "network.onnx").symlink_to("0123abcd")
-    assert parse("network.onnx") == OnnxModel(name=str(working_directory / "network.onnx"))
-    assert parse("network.pt2") == ExportedModel(name=str(working_directory / "network.pt2"))
-    assert parse(str(working_directory / "network.onnx")) == parse("network.onnx")
+    (here / "0123abcd").write_bytes(b"a file")
+    (here / "network.onnx").symlink_to("0123abcd")
+    assert parse("network.onnx") == OnnxModel(name=str(here / "network.onnx"))
+    assert parse("network.pt2") == ExportedModel(name=str(here / "network.pt2"))
+    assert parse(str(here / "network.onnx")) == parse("network.onnx")
 
 
 @pytest.mark.parametrize(
@@ -135,22 +126,20 @@ def test_a_file_is_named_by_its_absolute_path(working_directory: pathlib.Path) -
     ],
 )
 def test_a_directory_without_weights_gets_random_ones(
-    working_directory: pathlib.Path, weights: tuple[str, ...], expected: str
+    here: pathlib.Path, weights: tuple[str, ...], expected: str
 ) -> None:
-    directory = make_model(working_directory / "model", *weights)
+    directory = make_model(here / "model", *weights)
     assert parse("model") == TransformersModel(
         name=str(directory), weights=expected.replace("the directory", str(directory))
     )
 
 
-def test_a_directory_of_weights_is_named_by_its_absolute_path(
-    working_directory: pathlib.Path,
-) -> None:
-    (working_directory / "weights").mkdir()
+def test_a_directory_of_weights_is_named_by_its_absolute_path(here: pathlib.Path) -> None:
+    (here / "weights").mkdir()
     for name in (TINY_LLAMA, "someone/some-model"):
         model = parse(name, weights_from="weights")
         assert isinstance(model, TransformersModel)
-        assert model.weights == str(working_directory / "weights")
+        assert model.weights == str(here / "weights")
 
 
 @pytest.mark.parametrize(
@@ -164,8 +153,8 @@ def test_weights_that_cannot_be_used_are_refused(model: str, weights_from: str) 
 
 
 @pytest.mark.parametrize("pickle", ["pytorch_model.bin", "model.pt", "model.pth"])
-def test_pickled_weights_need_allow_pickle(working_directory: pathlib.Path, pickle: str) -> None:
-    directory = make_model(working_directory / "model", pickle)
+def test_pickled_weights_need_allow_pickle(here: pathlib.Path, pickle: str) -> None:
+    directory = make_model(here / "model", pickle)
     with pytest.raises(PickledWeightsError) as problem:
         parse("model")
     assert pickle in problem.value.what
@@ -178,11 +167,11 @@ def test_pickled_weights_need_allow_pickle(working_directory: pathlib.Path, pick
     )
 
 
-def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.Path) -> None:
-    (working_directory / "mine.py").write_text("def build(): ...")
+def test_a_factory_is_a_function_of_a_module_or_file(here: pathlib.Path) -> None:
+    (here / "mine.py").write_text("def build(): ...")
     assert parse("package.module:build") == FactoryModel(name="package.module:build")
     assert parse("module:build") == FactoryModel(name="module:build")
-    assert parse("mine.py:build") == FactoryModel(name=f"{working_directory / 'mine.py'}:build")
+    assert parse("mine.py:build") == FactoryModel(name=f"{here / 'mine.py'}:build")
 
 
 @pytest.mark.parametrize(
@@ -198,21 +187,19 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
     ],
 )
 def test_a_file_in_this_directory_is_offered_with_its_functions(
-    text: str, error: type[UserError], step: str, working_directory: pathlib.Path
+    text: str, error: type[UserError], step: str, here: pathlib.Path
 ) -> None:
-    (working_directory / "mine.py").write_text("def build(): return 1, 2\nclass Net: ...\n")
+    (here / "mine.py").write_text("def build(): return 1, 2\nclass Net: ...\n")
     for name in ("empty.py", "net.onnx"):
-        (working_directory / name).touch()
+        (here / name).touch()
     with pytest.raises(error) as refusal:
         parse(text)
     assert refusal.value.next_step == step
     assert refusal.value.exit_code == 2
 
 
-def test_what_likely_makes_a_model_is_offered_before_its_helpers(
-    working_directory: pathlib.Path,
-) -> None:
-    (working_directory / "models.py").write_text(
+def test_what_likely_makes_a_model_is_offered_before_its_helpers(here: pathlib.Path) -> None:
+    (here / "models.py").write_text(
         "import torch\n"
         "class Settings: ...\n"
         "class Block(torch.nn.Module):\n    def __init__(self, width): ...\n"
@@ -245,10 +232,8 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(
         "try:\n    from a import b as build\nexcept ImportError:\n    pass",
     ],
 )
-def test_a_factory_may_be_imported_or_assigned(
-    source: str, working_directory: pathlib.Path
-) -> None:
-    (working_directory / "mine.py").write_text(source)
+def test_a_factory_may_be_imported_or_assigned(source: str, here: pathlib.Path) -> None:
+    (here / "mine.py").write_text(source)
     assert isinstance(parse("mine.py:build"), FactoryModel)
 
 
@@ -278,9 +263,9 @@ def test_a_factory_may_be_imported_or_assigned(
     ],
 )
 def test_an_invalid_name_is_an_error(
-    working_directory: pathlib.Path, text: str, error: type[UserError], words: str
+    here: pathlib.Path, text: str, error: type[UserError], words: str
 ) -> None:
-    (working_directory / "whole.pth").touch()
+    (here / "whole.pth").touch()
     with pytest.raises(error) as problem:
         parse(text)
     assert words in problem.value.what
@@ -305,8 +290,8 @@ def test_the_error_of_a_name_suggests_a_close_one_or_states_the_form_of_hub_name
     assert step in problem.value.next_step
 
 
-def test_a_directory_without_a_configuration_is_an_error(working_directory: pathlib.Path) -> None:
-    (working_directory / "empty").mkdir()
+def test_a_directory_without_a_configuration_is_an_error(here: pathlib.Path) -> None:
+    (here / "empty").mkdir()
     with pytest.raises(UnknownModelError, match=r"config\.json"):
         parse("empty")
 
@@ -315,22 +300,22 @@ def test_a_directory_without_a_configuration_is_an_error(working_directory: path
     "content", [b"", b"{", b"[]", b'"llama"', b'{"hidden_size": 8}', b"\xff\xfe"]
 )
 def test_a_configuration_without_a_model_type_is_an_error(
-    working_directory: pathlib.Path, content: bytes
+    here: pathlib.Path, content: bytes
 ) -> None:
-    (working_directory / "model").mkdir()
-    (working_directory / "model" / "config.json").write_bytes(content)
+    (here / "model").mkdir()
+    (here / "model" / "config.json").write_bytes(content)
     with pytest.raises(ModelRefusedError, match=r"config\.json"):
         parse("model")
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "model.pt2", "model"])
-def test_a_pointer_of_git_lfs_is_an_error(working_directory: pathlib.Path, name: str) -> None:
+def test_a_pointer_of_git_lfs_is_an_error(here: pathlib.Path, name: str) -> None:
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     if name == "model":
-        directory = make_model(working_directory / name, "model.safetensors")
+        directory = make_model(here / name, "model.safetensors")
         (directory / "model.safetensors").write_bytes(pointer)
     else:
-        (working_directory / name).write_bytes(pointer)
+        (here / name).write_bytes(pointer)
     with pytest.raises(ModelRefusedError) as problem:
         parse(name)
     assert "git lfs pull" in problem.value.next_step

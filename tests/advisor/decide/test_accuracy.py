@@ -20,7 +20,7 @@ from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.model import FactoryModel, Model
 from advisor.domain.run_state import ProcessState
-from advisor.domain.workflow import DeclaredArm
+from advisor.domain.workflow import DeclaredArm, Workflow
 from advisor.report.further_lines import describe_precision
 from probes.accuracy import Accuracy, AccuracyClass, Checked, Fault, TextScores, UserMetric
 
@@ -32,10 +32,16 @@ def measured(name: str, speedup: float, accuracy_class: str, accuracy: Accuracy)
     return builders.measurement(name, speedup=speedup, correctness=checks)
 
 
-def advise(*arms: Measurement, baseline: tuple[Checked, ...] = (), **asked: Any) -> AdvisedAnswer:
+def advise(
+    *arms: Measurement,
+    baseline: tuple[Checked, ...] = (),
+    workflows: tuple[Workflow, ...] = (),
+    **asked: Any,
+) -> AdvisedAnswer:
     first = builders.measurement(BASELINE, speedup=1.0)
     results = builders.results(replace(first, correctness=baseline or first.correctness), *arms)
-    known = builders.catalogue(*(builders.workflow(measured.workflow) for measured in arms))
+    ordinary = (builders.workflow(measured.workflow) for measured in arms)
+    known = builders.catalogue(*(workflows or ordinary))
     question = builders.question(model=DEMO, **asked)
     head = builders.header(question=question, catalogue=known)
     return built_answers.advised(built_answers.answer_of(results, head))
@@ -166,15 +172,13 @@ ENGINE = builders.workflow(
 
 
 def advise_quantised(native: float, quantised: float, *constraints: Constraint) -> AdvisedAnswer:
-    results = builders.results(
-        builders.measurement(BASELINE, speedup=1.0),
+    return advise(
         builders.measurement("engine", speedup=native),
         builders.measurement("engine/q8", option="q8", speedup=quantised),
+        workflows=(ENGINE,),
+        quantised=("int8",),
+        constraints=constraints,
     )
-    known = builders.catalogue(ENGINE)
-    question = builders.question(model=DEMO, quantised=("int8",), constraints=constraints)
-    head = builders.header(question=question, catalogue=known)
-    return built_answers.advised(built_answers.answer_of(results, head))
 
 
 def test_the_best_native_arm_is_named_next_to_a_quantised_answer(expect: Expect) -> None:

@@ -61,13 +61,8 @@ def test_drift_over_rounds_does_not_change_the_speedup(drift: list[float]) -> No
 
 
 def test_what_the_build_of_a_shape_keeps_is_that_of_the_race() -> None:
-    state = run_with(0.1, 0.1)
-    (raced,) = state.processes["compiled"]
-    (built,) = raced.built.values()
-    keeping = replace(built, kept_bytes=7)
-    process = replace(raced, built={built.shape: keeping})
-    processes = {**state.processes, "compiled": (process,)}
-    measured = only_measurement(summarise(replace(state, processes=processes), RACES))
+    built = Built(shape=Shape(1), build_seconds=2.0, first_call_seconds=1.0, kept_bytes=7)
+    measured = only_measurement(summarise(run_with(0.1, 0.1, built={Shape(1): built}), RACES))
     assert [cell.kept_bytes for cell in measured.cells] == [7]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import pytest
 from builders import BASELINE, replace
-from built_measurements import measured, raced
+from built_measurements import interval, measured, raced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +36,6 @@ def assess(
     found: Results,
     priorities: Priorities | None = None,
     *workflows: Workflow,
-    seed: int = 0,
     rubric: Rubric | None = None,
     fit: bool = True,
     **allowed: Any,
@@ -46,8 +45,7 @@ def assess(
     others = names - {workflow.id for workflow in workflows}
     known = builders.catalogue(*workflows, *map(builders.workflow, sorted(others)))
     known = replace(known, rubric=rubric or known.rubric)
-    weights = priorities or builders.priorities()
-    question = builders.question(priorities=weights, seed=seed)
+    question = builders.question(priorities=priorities or builders.priorities())
     scored = scoring.score_arms(found, question, known)
     contest = certainty.Contest(found, scored, question, known.rubric, fit=fit)
     return contest.advised, certainty.judge_certainty(contest, **allowed)
@@ -146,15 +144,7 @@ def test_several_arms_that_differ_by_chance_are_not_better_than_one_of_them() ->
 def test_servers_are_not_repeated_to_settle_the_decision() -> None:
     made = results(measured("one", 2.0), measured("two", 2.3))
     without_cells = tuple(
-        replace(
-            entry,
-            cells=(),
-            speedup=Interval(
-                value=entry.speedup.value,
-                low=entry.speedup.value / 1.5,
-                high=entry.speedup.value * 1.5,
-            ),
-        )
+        replace(entry, cells=(), speedup=interval(entry.speedup.value, 0.5))
         for entry in made.measurements
     )
     _, found = assess(replace(made, measurements=without_cells, races=()))

@@ -288,25 +288,15 @@ SAVED = Start(
 BROKEN = Start(way="other", title="the package", failure="it is broken")
 UNCHECKED = Start(way="early", title="the cache", seconds=0.5, failure="it was not checked")
 
-STARTED = (builders.BASELINE, builders.DUPLICATE, "compiled")
 
-
-def run_state(*starts: Start, finished: bool = True) -> RunState:
+def started(*starts: Start, finished: bool = True) -> RunState:
     """Return a run in which `compiled` wins and has these starts."""
-    return builders.run_state(
-        {
-            arm: builders.process(*builders.visits([seconds] * 4), outcome=Outcome())
-            for arm, seconds in zip(STARTED, (0.4, 0.4, 0.1), strict=True)
-        },
-        last_groups={1: STARTED},
-        closed={1: "decided"},
-        starts={"compiled": starts} if starts else {},
-        finished=finished,
-    )
+    by_arm = {"compiled": starts} if starts else {}
+    return built_answers.decided_state(starts=by_arm, finished=finished)
 
 
 def answer(*starts: Start) -> Answer:
-    return answer_from_state(built_answers.finished_header(), run_state(*starts))
+    return answer_from_state(built_answers.finished_header(), started(*starts))
 
 
 def test_the_answer_has_the_cold_start_and_the_fastest_way() -> None:
@@ -345,9 +335,9 @@ def test_a_limit_of_the_start_is_met_by_the_fastest_way(limit: float, is_met: bo
         scores = {scored.arm: scored for scored in answer_from_state(header, state).scores}
         return bool(scores[arm].failures)
 
-    assert fails(run_state(COLD_START, SAVED), "compiled") != is_met
-    assert fails(run_state(COLD_START, SAVED), builders.BASELINE), "its start is not known"
-    running = run_state(finished=False)
+    assert fails(started(COLD_START, SAVED), "compiled") != is_met
+    assert fails(started(COLD_START, SAVED), builders.BASELINE), "its start is not known"
+    running = started(finished=False)
     assert not fails(running, "compiled"), "starts are measured last"
     assert answer_from_state(header, running).question.constraints == (constraint,)
 

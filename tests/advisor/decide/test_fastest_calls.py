@@ -341,14 +341,12 @@ SECONDS = {
 
 def run_of(processes: int) -> RunState:
     """Return a run whose arms have this many processes."""
-    state = builders.run_state({})
-    return replace(
-        state,
-        processes={
-            arm: tuple(
+    return builders.run_state(
+        {
+            arm: [
                 builders.process(*builders.visits(each), repeat=number)
                 for number, each in enumerate(seconds[:processes])
-            )
+            ]
             for arm, seconds in SECONDS.items()
         },
         repeats={number: tuple(SECONDS) for number in range(1, processes)},

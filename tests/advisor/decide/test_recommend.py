@@ -99,14 +99,9 @@ def test_the_order_of_arms_does_not_matter(
     assert whole(chance.sample(arms, len(arms))) == whole(arms)
 
 
-def two(
-    speedups: tuple[float, float] = (1.5, 1.5), tier: int = 2, **changes: Any
-) -> tuple[list[ScoredArm], Results]:
-    """Return two arms of which the second has `tier` in Performance, with their results."""
-    made = [
-        builders.scored_arm("one", speedup=speedups[0]),
-        builders.scored_arm("two", tiers=(tier, 2, 2, 2, 2), speedup=speedups[1]),
-    ]
+def two(second: float = 1.5, **changes: Any) -> tuple[list[ScoredArm], Results]:
+    """Return two arms, the second with this speed-up, and their results."""
+    made = [builders.scored_arm("one"), builders.scored_arm("two", speedup=second)]
     measurements = [builders.measurement(each.arm, speedup=each.speedup) for each in made]
     return list(scoring.rank(made)), builders.results(*measurements, **changes)
 
@@ -126,9 +121,7 @@ def test_the_runner_up_is_the_best_of_another_workflow() -> None:
 
 
 def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_settle() -> None:
-    arms, results = two(
-        (1.5, 1.49), noise_floor=0.9, races=(builders.race_result(noise_floor=0.9),)
-    )
+    arms, results = two(1.49, noise_floor=0.9, races=(builders.race_result(noise_floor=0.9),))
     rating = builders.rating(3, fact="speedup", grade=2.8)
     arms = [replace(each, ratings={**each.ratings, "performance": rating}) for each in arms]
     with pytest.raises(MachineUnfitError) as problem:

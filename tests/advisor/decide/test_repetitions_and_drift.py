@@ -102,10 +102,8 @@ def sustained(
 def test_sustained_calls_agree_with_the_race_within_the_margin(
     seconds: float, agrees: bool
 ) -> None:
-    check = summarise(
-        builders.run_state({BASELINE: sustained(0.1), "compiled": sustained(seconds)}), RACES
-    ).sustained
-    assert check is not None
+    state = builders.run_state({BASELINE: sustained(0.1), "compiled": sustained(seconds)})
+    check = builders.known(summarise(state, RACES).sustained)
     assert check.agrees is agrees
     assert (check.arms, check.shape.batch_size) == ((BASELINE, "compiled"), 1)
     assert (check.burst_ratio, check.sustained_ratio) == pytest.approx((1.0, seconds / 0.1))
@@ -152,16 +150,16 @@ def results_with(
     return {made.shape: made}
 
 
-def with_new_shapes(seconds: float, eager: float | None, compiled: float) -> RunState:
-    """Return a run whose baseline takes these seconds, and its arms these for a new shape."""
+def with_new_shapes(seconds: float, *tried: dict[Shape, NewShapeResult]) -> RunState:
+    """Return a run whose baseline takes these seconds, and what it and the arm made of new shapes.
+
+    The arm takes 0.1 s.
+    """
+    raced = zip((BASELINE, "compiled"), (seconds, 0.1), tried, strict=True)
     return builders.run_state(
         {
-            BASELINE: builders.process(
-                *builders.visits([seconds] * 4), new_shape_results=results_with(steady=eager)
-            ),
-            "compiled": builders.process(
-                *builders.visits([0.1] * 4), new_shape_results=results_with(steady=compiled)
-            ),
+            arm: builders.process(*builders.visits([each] * 4), new_shape_results=results)
+            for arm, each, results in raced
         }
     )
 
@@ -180,12 +178,13 @@ def with_new_shapes(seconds: float, eager: float | None, compiled: float) -> Run
 def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
     raced: float, seconds: float, eager_seconds: float | None, new_shapes: str
 ) -> None:
-    state = with_new_shapes(raced, eager_seconds, seconds)
+    tried = [results_with(steady=each) for each in (eager_seconds, seconds)]
+    state = with_new_shapes(raced, *tried)
     assert only_measurement(summarise(state, RACES)).new_shape_behaviour == new_shapes
 
 
 def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speedup() -> None:
-    state = with_new_shapes(0.4, 0.02, 0.03)
+    state = with_new_shapes(0.4, results_with(steady=0.02), results_with(steady=0.03))
     arms = tuple(replace(each, eager_fallback=False) for each in state.plan.arms)
     plan = replace(state.plan, arms=arms)
     measured = only_measurement(summarise(replace(state, plan=plan), RACES))
@@ -254,13 +253,8 @@ def test_a_first_call_as_slow_as_that_of_eager_code_builds_nothing(
 ) -> None:
     """Eager code recompiles nothing, but may load kernels for a new shape."""
     tried = [results_with("stalled", first=first) for first in (0.75, seconds)]
-    state = builders.run_state(
-        {
-            arm: builders.process(*builders.visits([0.1] * 4), new_shape_results=results)
-            for arm, results in zip((BASELINE, "compiled"), tried, strict=True)
-        }
-    )
-    found = {each.arm: each.new_shape_behaviour for each in summarise(state, RACES).measurements}
+    results = summarise(with_new_shapes(0.1, *tried), RACES)
+    found = {each.arm: each.new_shape_behaviour for each in results.measurements}
     assert found == {BASELINE: "served", "compiled": rating}
 
 

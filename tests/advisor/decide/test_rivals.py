@@ -30,8 +30,7 @@ def advise(other: Measurement, **changes: Any) -> AdvisedAnswer:
     arms = (measured(BASELINE, 1.0, 1.0, spread=0.0), measured("compiled", 2.0, 2.0), other)
     head = builders.header(question=question, catalogue=known)
     found = built_answers.with_decision(built_answers.answer_of(raced(*arms), head), **changes)
-    assert found.recommendation is not None
-    assert found.recommendation.arm == "compiled"
+    assert built_answers.advice_of(found).arm == "compiled"
     return built_answers.advised(found)
 
 

@@ -18,7 +18,7 @@ from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constraints import CRITERIA, Constraint, FailedConstraint
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
-from advisor.domain.workflow import DeclaredArm, Environment, Workflow
+from advisor.domain.workflow import DeclaredArm, Environment
 from probes.accuracy import AccuracyClass
 
 RUBRIC = builders.shipped_catalogue().rubric
@@ -102,16 +102,9 @@ def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
     assert set(builders.shipped_catalogue().rubric.facts) == set(facts)
 
 
-def scored(
-    *measurements: Measurement, workflows: tuple[Workflow, ...] = (), **asked: Any
-) -> dict[str, tuple[int, float]]:
-    names = (
-        {entry.workflow for entry in measurements}
-        - {workflow.id for workflow in workflows}
-        - {builders.BASELINE}
-    )
-    known = builders.catalogue(*workflows, *(builders.workflow(name) for name in sorted(names)))
-    ranked = scoring.score_arms(builders.results(*measurements), builders.question(**asked), known)
+def scored(*measurements: Measurement) -> dict[str, tuple[int, float]]:
+    known = builders.catalogue(*(builders.workflow(entry.workflow) for entry in measurements))
+    ranked = scoring.score_arms(builders.results(*measurements), builders.question(), known)
     return {each.arm: (each.rank, each.score) for each in ranked}
 
 

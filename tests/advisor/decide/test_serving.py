@@ -52,11 +52,9 @@ def request(
     )
 
 
-def block(
-    rate: float, met: int, missed: int, *, discarded: bool = False, arm: str = "slow"
-) -> LoadMeasured:
+def block(rate: float, met: int, missed: int, *, discarded: bool = False) -> LoadMeasured:
     return LoadMeasured(
-        arm=arm,
+        arm="slow",
         process=0,
         rate=rate,
         seconds=10.0,
@@ -65,11 +63,11 @@ def block(
     )
 
 
-def state_of(*processes: tuple[LoadMeasured, ...], arm: str = "slow") -> RunState:
+def state_of(*processes: tuple[LoadMeasured, ...]) -> RunState:
     made = tuple(
         ProcessState(repeat=number, load_blocks=blocks) for number, blocks in enumerate(processes)
     )
-    return RunState(plan=PLAN, processes={arm: made})
+    return RunState(plan=PLAN, processes={"slow": made})
 
 
 @pytest.mark.parametrize(
@@ -109,16 +107,10 @@ def test_two_processes_that_differ_widen_the_intervals() -> None:
 
 def test_a_queue_after_the_block_counts_as_time_of_serving() -> None:
     """Requests that wait for each other: 1 s of service each, all sent within 10 s."""
+    sent = [number / 4 for number in range(40)]
     requests = tuple(
-        ServedRequest(
-            at=number / 4,
-            late=0.0,
-            ttft=number + 0.1 - number / 4,
-            seconds=number + 1 - number / 4,
-            itl=0.01,
-            output_tokens=4,
-        )
-        for number in range(40)
+        replace(request(number + 0.1 - at), at=at, seconds=number + 1 - at)
+        for number, at in enumerate(sent)
     )
     overloaded = replace(block(4.0, 0, 0), requests=requests)
     (level,) = levels_of([overloaded], LOAD, None)
@@ -230,8 +222,8 @@ RULES = builders.shipped_catalogue().serving
 GAIN = 1.3
 
 
-def loop(rate: float, concurrency: int = 1) -> ClosedLoop:
-    return ClosedLoop(concurrency=concurrency, requests=round(rate * 10), seconds=10.0)
+def loop(rate: float) -> ClosedLoop:
+    return ClosedLoop(concurrency=1, requests=round(rate * 10), seconds=10.0)
 
 
 def process(
@@ -316,10 +308,8 @@ def test_one_failed_block_below_rates_that_meet_the_limits_moves_the_goodput_lit
     met = [LoadCounts(rate, 300, 300, 0) for rate in (20.0, 30.0, 40.0, 50.0)]
     failed = [LoadCounts(60.0, 150, 300, 4)]
     slowed = LoadCounts(35.0, 110, 300, 2)
-    alone = estimate_goodput([*met, *failed], SHARE, 0)
-    found = estimate_goodput([*met, *failed, slowed], SHARE, 0)
-    assert alone is not None
-    assert found is not None
+    alone = builders.known(estimate_goodput([*met, *failed], SHARE, 0))
+    found = builders.known(estimate_goodput([*met, *failed, slowed], SHARE, 0))
     assert found.value == pytest.approx(alone.value, rel=0.1)
     assert found.low <= alone.low
 

@@ -103,8 +103,8 @@ def test_an_arm_of_one_shape_costs_a_build_for_each_of_several(answer: Answer) -
     ratings = {**entry.scored.ratings, "input_flexibility": refused}
     entry = entry._replace(scored=builders.replace(entry.scored, ratings=ratings))
     for count, is_named in ((1, False), (2, True)):
-        question = builders.replace(answer.question, batch_sizes=(1, 8)[:count])
-        line = cost_line(builders.replace(answer, question=question), entry)
+        asked = built_answers.with_question(answer, batch_sizes=(1, 8)[:count])
+        line = cost_line(asked, entry)
         assert ("each of batch sizes 1 and 8" in line) == is_named
 
 

@@ -267,8 +267,7 @@ def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path
     run = measured()
     header = builders.header(question=builders.question(model=FactoryModel(name=f"{file}:build")))
     run.header = lambda: header
-    known = arm_recipe.find_recipe(run, "compiled")
-    assert known is not None
+    known = builders.known(arm_recipe.find_recipe(run, "compiled"))
     assert "numpy==2.4.6" in known.requirements
 
 

@@ -15,7 +15,6 @@ from advisor.domain.run_events import VariantMeasured
 from advisor.domain.snippet import TriedVariant
 from advisor.report.further_lines import describe_variant
 from advisor.report.snippet_pairs import render_tried
-from probes.outcome import Outcome
 
 GAIN = Interval(value=3.9, low=3.8, high=4.0)
 #: Settings against graph breaks, of which none is left.
@@ -30,16 +29,7 @@ def with_breaks(count: int = 2) -> Answer:
 def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
     tried = Variant(name="bfloat16", title="bfloat16", lines="x", speedup=GAIN, error=4e-3)
     failed = Variant(name="tf32", title="TF32", lines="x", failure="no such operator")
-    header, arms = built_answers.finished_header(), (BASELINE, builders.DUPLICATE, "compiled")
-    before = builders.run_state(
-        {
-            arm: builders.process(*builders.visits([seconds] * 4), outcome=Outcome())
-            for arm, seconds in zip(arms, (0.4, 0.4, 0.1), strict=True)
-        },
-        last_groups={1: arms},
-        closed={1: "decided"},
-        finished=True,
-    )
+    header, before = built_answers.finished_header(), built_answers.decided_state()
     again = replace(tried, speedup=Interval(value=9.0, low=2.0, high=9.0))
     events = [VariantMeasured(arm=BASELINE, variant=each) for each in (again, failed, tried)]
     after = fold(builders.events(*events), before)

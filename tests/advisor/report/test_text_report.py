@@ -406,17 +406,15 @@ def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: 
 def test_a_short_table_has_the_first_two_arms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_report, "CUTS", [{"arms": 2}])
     made = decide_run("cpu-demo-workflows")
-    assert made.recommendation is not None
-    advice = builders.replace(made.recommendation, arm=made.ranking[2].arm)
-    text = text_report.render_summary(builders.replace(made, recommendation=advice), 80)
+    third = built_answers.with_advice(made, arm=made.ranking[2].arm)
+    text = text_report.render_summary(third, 80)
     assert [line[:1] for line in text.splitlines() if re.match(r"\d[* ] ", line)] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("arm", [None, EAGER])
 def test_the_short_answer_says_that_eager_was_timed_with_freed_memory_kept(arm: str | None) -> None:
     made = built_answers.with_measurement(decide_run("cpu-demo"), settings={FREED_MEMORY: "kept"})
-    advice = builders.known(made.recommendation)
-    made = builders.replace(made, recommendation=builders.replace(advice, arm=arm or advice.arm))
+    made = built_answers.with_advice(made, arm=arm or built_answers.advice_of(made).arm)
     words = text_report.render_summary(made, 80).split()
     found, code, line = (
         " ".join(each) for each in (words, KEEPS_MEMORY.split(), MEMORY_KEPT.split())
