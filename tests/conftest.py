@@ -250,22 +250,17 @@ def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ignore=shutil.ignore_patterns("__pycache__"),
     )
     shutil.copy(FAKES / "catalogue" / "workflows.toml", catalogue / "workflows.toml")
-    presets = (catalogue / "presets.toml").read_text()
-    for long, short in (
+    sessions.shorten(
+        catalogue / "presets.toml",
         ("measure = 120", "measure = 3"),
         ("measuring_seconds = 120", "measuring_seconds = 4"),
         ("= 40\nnew_", "= 0.4\nnew_"),
         ("\nsample_seconds = 1.0", "\nsample_seconds = 0.01"),
         # Each repetition starts further workers; runs with the standard budget have them.
         ("repeats = 1\n", "repeats = 0\n"),
-    ):
-        assert long in presets
-        presets = presets.replace(long, short)
-    (catalogue / "presets.toml").write_text(presets)
-    accuracy, checked = (catalogue / "accuracy.toml").read_text(), "\nseconds = 0.5\n"
-    assert checked in accuracy
+    )
     # Outputs are compared in as few calls as are enough.
-    (catalogue / "accuracy.toml").write_text(accuracy.replace(checked, "\nseconds = 0.01\n"))
+    sessions.shorten(catalogue / "accuracy.toml", ("\nseconds = 0.5\n", "\nseconds = 0.01\n"))
     return catalogue
 
 

@@ -285,8 +285,7 @@ def test_the_answer_so_far_is_that_of_a_run_that_stops_now(
     monkeypatch.setattr(tui_session, "answer_from_state", lambda *run: evaluated.append(run))
     session = RunSession(made_run)
     session.refresh()
-    rank = session.ranking_job(0.0)
-    assert rank is not None
+    rank = builders.known(session.ranking_job(0.0))
     rank()
     assert evaluated == [(session.header, session.state)]
 
@@ -336,9 +335,7 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
         session.refresh()
     failure = sessions.expect_failure(session.state.processes["quick"][0].outcome, "skipped")
     assert failure.skip_cause == "user"
-    check = session.state.quiet_check
-    assert check is not None
-    assert check.allowed_seconds == 0.5
+    assert builders.known(session.state.quiet_check).allowed_seconds == 0.5
 
 
 @pytest.mark.slow

@@ -96,12 +96,12 @@ def catalogue(
     shutil.copytree(fake_catalogue, directory)
     with (directory / "workflows.toml").open("a") as file:
         file.write((FAKES / "serving" / "workflows.toml").read_text())
-    shorten(
+    sessions.shorten(
         directory / "accuracy.toml",
         ("\ncalls = 30", "\ncalls = 3"),
         ("most_seconds = 1.0", "most_seconds = 0.3"),
     )
-    shorten(
+    sessions.shorten(
         directory / "serving.toml",
         ("quick = 10.0", "quick = 1.0"),
         ("least_ttfts = 20", "least_ttfts = 2"),
@@ -122,15 +122,6 @@ def catalogue(
         ("request_seconds = 60.0", "request_seconds = 20.0"),
     )
     return directory
-
-
-def shorten(file: pathlib.Path, *changes: tuple[str, str]) -> None:
-    """Replace values of a TOML file, each of which it has."""
-    text = file.read_text()
-    for long, short in changes:
-        assert long in text
-        text = text.replace(long, short)
-    file.write_text(text)
 
 
 @pytest.fixture(scope="module")

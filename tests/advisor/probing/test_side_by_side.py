@@ -23,7 +23,6 @@ from sessions import (
     worker_events_of,
 )
 
-from advisor.domain.machine import Cpu
 from advisor.domain.run_events import (
     BuildStarted,
     DeviceMemory,
@@ -364,14 +363,8 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
     visible = os.sched_getaffinity(0)
     if len(visible) < 2:
         pytest.skip("needs two processors")
-    machine = builders.machine(
-        cpu=Cpu(
-            model="fake",
-            physical_cores=len(visible),
-            usable_processors=len(visible),
-            memory_bytes=1 << 30,
-        )
-    )
+    cpu = builders.replace(builders.machine().cpu, usable_processors=len(visible))
+    machine = builders.machine(cpu=cpu)
     asked = {"device": "cuda", "batch_sizes": (2, 4)}
     config = sessions.run_config(tmp_path, fake_probes, asked=asked, machine=machine)
     with WorkerSession(config) as session:
