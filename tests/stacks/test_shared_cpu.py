@@ -121,9 +121,8 @@ def test_a_file_of_the_user_is_probed(
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
     catalogue = tmp_path / "catalogue"
     shutil.copytree(catalogue_files.catalogue_directory(), catalogue)
-    presets = (catalogue / "presets.toml").read_text()
     # The run above repeats its leaders in fresh processes.
-    (catalogue / "presets.toml").write_text(presets.replace("repeats = 1\n", "repeats = 0\n"))
+    sessions.shorten(catalogue / "presets.toml", ("repeats = 1\n", "repeats = 0\n"))
     context = Context(
         environment=dict(os.environ), store=Store(home), catalogue_directory=catalogue
     )

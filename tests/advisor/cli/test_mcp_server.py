@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import psutil
 import pytest
 import workers
 from forks import run_command
@@ -73,7 +72,11 @@ def talk(
     server = StdioServerParameters(
         command=sys.executable,
         args=list(program),
-        env={**os.environ, "P3_ADVISOR_HOME": str(home / "store")},
+        env={
+            **os.environ,
+            "P3_ADVISOR_HOME": str(home / "store"),
+            workers.MARK_VARIABLE: str(home),
+        },
         cwd=home,
     )
 
@@ -168,13 +171,8 @@ def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
         resumed = await until_stored(client, resumed)
         assert (resumed["run"], resumed["state"]) == (run, "measuring")
 
-    def is_ended() -> bool:
-        home = str(tmp_path / "store")
-        environments = (each.info["environ"] or {} for each in psutil.process_iter(["environ"]))
-        return all(each.get("P3_ADVISOR_HOME") != home for each in environments)
-
     talk(tmp_path, work, simulated)
-    workers.wait_until(is_ended)
+    workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
 
 
 ACTION = pathlib.Path(__file__).parents[3] / ".github" / "actions" / "compare"

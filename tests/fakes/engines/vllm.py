@@ -50,10 +50,7 @@ class LLM:
         # A quantised checkpoint states how it is stored.
         self.stored = self.model.settings.get("stored", STORED[arguments.get("quantization")])
         compiled, graphs = (Namespace(name=name) for name in ("VLLM_COMPILE", "NONE"))
-        config = Namespace(
-            compilation_config=Namespace(mode=compiled, cudagraph_mode=graphs),
-            cache_config=Namespace(gpu_memory_utilization=0.5, num_gpu_blocks=100),
-        )
+        config = Namespace(compilation_config=Namespace(mode=compiled, cudagraph_mode=graphs))
         self.llm_engine = Namespace(vllm_config=config)
 
     def apply_model(self, function):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import types
 from typing import Any
 from unittest import mock
 
@@ -96,34 +97,26 @@ def packed_linear(inputs: int, outputs: int, dtype: Any) -> Any:
     return layer
 
 
-class Engine:
-    """The part of vLLM's engine that is used."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def apply_model(self, function: Any) -> list[Any]:
-        return [function(self._model)]
-
-
-def model_of(layer: Any) -> Any:
+def engine_of(layer: Any) -> Any:
+    """Return the part of vLLM's engine that is used, whose model has this layer and tables."""
     tables = {"embed": torch.nn.Embedding(8, 4), "lm_head": packed_linear(4, 8, torch.bfloat16)}
-    return torch.nn.ModuleDict({**tables, "layer": layer, "norm": torch.nn.LayerNorm(4)})
+    model = torch.nn.ModuleDict({**tables, "layer": layer, "norm": torch.nn.LayerNorm(4)})
+    return types.SimpleNamespace(apply_model=lambda function: [function(model)])
 
 
 @pytest.mark.stack
 @pytest.mark.parametrize(("kind", "share"), [("bfloat16", 0.0), ("int8", 1.0)])
 def test_packed_weights_count_by_the_type_of_what_is_left(kind: str, share: float) -> None:
-    model = model_of(packed_linear(16, 4, getattr(torch, kind)))
-    found = vllm.quantised_engagement(Engine(model))
+    engine = engine_of(packed_linear(16, 4, getattr(torch, kind)))
+    found = vllm.quantised_engagement(engine)
     assert found.share == share
     assert found.facts["weights"] == {kind: 64}
 
 
 @pytest.mark.stack
 def test_weights_that_are_kept_count_once() -> None:
-    model = model_of(torch.nn.Linear(4, 16, bias=False))
-    found = vllm.quantised_engagement(Engine(model))
+    engine = engine_of(torch.nn.Linear(4, 16, bias=False))
+    found = vllm.quantised_engagement(engine)
     assert found.facts["weights"] == {"float32": 64}
     tables = 8 * 4 * 4 + 4 * 8 * 2
     assert found.weight_bytes == tables + 256 + 2 * 4 * 4

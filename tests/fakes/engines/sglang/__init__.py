@@ -38,7 +38,7 @@ class Engine:
         self.context = arguments["context_length"]
         self.model = Bigrams(arguments["model_path"])
         self.server_args = types.SimpleNamespace(
-            disable_cuda_graph=False, mem_fraction_static=share, attention_backend="fa3"
+            disable_cuda_graph=False, mem_fraction_static=share
         )
 
     def generate(self, **arguments):
