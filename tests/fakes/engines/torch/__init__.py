@@ -21,7 +21,7 @@ class autograd:  # noqa: N801
 
     class profiler:  # noqa: N801
         class profile:  # noqa: N801
-            function_events = ()
+            kineto_results = types.SimpleNamespace(events=tuple)
 
             def __init__(self, *, use_kineto, use_device):
                 pass
