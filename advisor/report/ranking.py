@@ -160,8 +160,8 @@ def _write_figure(figure: ArmFigure, ranked: RankedArm) -> str:
 
 def _letter(answer: Answer, criterion: str, ranked: RankedArm) -> str:
     rating = ranked.scored.ratings[criterion]
-    is_known = not (answer.has_unfit_problem and is_range(answer, ranked, rating))
-    return LETTERS[rating.tier] if is_known else MISSING
+    is_measured = is_range(answer, ranked, rating) and ranked.arm != answer.results.baseline
+    return MISSING if answer.has_unfit_problem and is_measured else LETTERS[rating.tier]
 
 
 def speed_unit(answer: Answer) -> str:
