@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 from fake_clock import FakeClock, no_synchronize, replace_clocks
 from forks import run_command
 
 from probes import device_work
+from probes.shape import Shape
 from probes.timing import Timer
 
 
@@ -141,6 +144,7 @@ PROFILE = """
 import sys
 import torch
 from probes import device_work
+from probes.shape import Shape
 from probes.timing import Timer
 from probes.shape import Shape
 found = device_work.profile_calls(Timer(torch.neg, [torch.ones(2)], lambda: None), Shape(1))
@@ -150,3 +154,39 @@ print(found.shape.batch_size, "torch._inductor" in sys.modules)
 
 def test_a_profile_of_eager_pytorch_imports_no_compiler() -> None:
     assert run_command([sys.executable, "-c", PROFILE]).stdout.split() == ["1", "False"]
+
+
+#: Name, device, and milliseconds of the start and the end of what a profiler saw in two calls.
+SEEN = (
+    ("cudaLaunchKernel", "cpu", 0, 1),
+    ("cuLaunchKernel", "cpu", 1, 2),
+    ("cudaGraphLaunch", "cpu", 2, 3),
+    ("gemm", "cuda", 100, 300),
+    ("softmax", "cuda", 200, 400),
+    ("Memcpy HtoD", "cuda", 500, 900),
+)
+
+
+def test_a_profile_counts_kernels_and_the_time_in_which_any_runs(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [
+        types.SimpleNamespace(
+            name=lambda name=name: name,
+            device_type=lambda device=device: device,
+            start_ns=lambda start=start: start * 10**6,
+            end_ns=lambda end=end: end * 10**6,
+        )
+        for name, device, start, end in SEEN
+    ]
+    torch = mock.MagicMock()
+    torch.autograd.DeviceType.CUDA = "cuda"
+    profile = torch.autograd.profiler.profile.return_value.__enter__.return_value
+    profile.kineto_results.events.return_value = events
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    timer = Timer(lambda _: clock.advance(0.5), ["one", "other"], no_synchronize)
+    found = device_work.profile_calls(timer, Shape(1))
+    assert found is not None
+    assert (found.kernels_per_call, found.launches_per_call) == (1.0, 1.0)
+    assert found.graph_launches_per_call == 0.5
+    assert found.device_busy_share == pytest.approx(0.3)
