@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
@@ -180,9 +181,8 @@ def _step_of_break(header: Header, failure: Failure) -> str | None:
     cause = header.catalogue.improvements.find_cause(failure.reason)
     if cause is None or failure.status != "not-engaged":
         return None
-    if cause.lines.count("\n"):  # its breaks leave parts of the graph
-        return None
-    return cause.advice or f"add {cause.lines} to the file that creates the model"
+    lines = "; ".join(map(ast.unparse, ast.parse(cause.lines).body))
+    return cause.advice or f"add {lines} to the file that creates the model"
 
 
 def _step_of_known_fault(header: Header, workflow: Workflow, status: Status) -> str | None:
