@@ -29,7 +29,7 @@ from advisor.domain.run_state import Header, RunState
 def with_preferences(
     question: Question, priorities: Priorities | None, constraints: tuple[Constraint, ...] | None
 ) -> Question:
-    """Replace what is given, also in the command that asks the question again."""
+    """Replace what is given, also in the command that asks the question again, if it is known."""
     check_constraints(constraints or (), question.task)
     asked = dict(question.asked)
     if priorities is not None:
@@ -39,7 +39,7 @@ def with_preferences(
     if constraints is not None:
         question = msgspec.structs.replace(question, constraints=constraints)
         asked["require"] = question.required
-    return msgspec.structs.replace(question, asked=question.asked and asked)
+    return msgspec.structs.replace(question, asked=asked if question.asked else {})
 
 
 def answer_from_state(

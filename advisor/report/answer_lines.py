@@ -29,17 +29,17 @@ UNFIT_NOTICE = (
     "The machine was busy or unsteady: on a quiet one most speed-ups are within these ranges, and "
     "single figures may be far off."
 )
-#: Stands there if the ranges are so wide that tables leave them out.
+#: The notice instead where all ranges are so wide that tables leave them out.
 UNKNOWN_NOTICE = (
-    "The machine was busy or unsteady, so almost nothing is known of the speed-ups, nor of the "
-    "letters and scores that follow from them."
+    "The machine was busy or unsteady, so almost nothing is known of the speed-ups and scores."
 )
 
 
 def unfit_notice(answer: Answer) -> list[str]:
-    if not (answer.has_unfit_problem or answer.results.is_unfit):
-        return []
+    """Say what the speed-ups of an unfit machine are worth, unless only the baseline has one."""
     others = [one.speedup for one in answer.ranking if one.arm != answer.results.baseline]
+    if not others or not (answer.has_unfit_problem or answer.results.is_unfit):
+        return []
     return [UNKNOWN_NOTICE if all(map(text.is_unknown, others)) else UNFIT_NOTICE]
 
 

@@ -160,8 +160,9 @@ def _write_figure(figure: ArmFigure, ranked: RankedArm) -> str:
 
 def _letter(answer: Answer, criterion: str, ranked: RankedArm) -> str:
     rating = ranked.scored.ratings[criterion]
-    is_measured = is_range(answer, ranked, rating) and ranked.arm != answer.results.baseline
-    return MISSING if answer.has_unfit_problem and is_measured else LETTERS[rating.tier]
+    # The speed-up of the baseline is 1 on any machine.
+    is_unknown = is_range(answer, ranked, rating) and ranked.arm != answer.results.baseline
+    return MISSING if answer.has_unfit_problem and is_unknown else LETTERS[rating.tier]
 
 
 def speed_unit(answer: Answer) -> str:

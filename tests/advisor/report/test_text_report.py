@@ -32,6 +32,7 @@ from advisor.report.answer_lines import (
     cost_line,
     lines_below_first,
     stop_notice,
+    unfit_notice,
 )
 from advisor.report.further_lines import MEMORY_KEPT
 from advisor.report.headline import certainty_line
@@ -115,6 +116,8 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     assert UNFIT_NOTICE in lines
     unknown = built_answers.with_measurement(measured, speedup=Interval(value=9, low=0.1, high=900))
     assert UNKNOWN_NOTICE in text_report.render(unknown)
+    baseline = [each for each in measured.scores if each.arm == builders.BASELINE]
+    assert not unfit_notice(builders.replace(measured, scores=tuple(baseline)))
     late = builders.replace(measured, unmeasured=(builders.unmeasured(skip_cause="out-of-time"),))
     assert len(lines_below_first(late)) == len(lines_below_first(measured)) - 1  # no resume
     arms = {each.arm for each in measured.scores}
