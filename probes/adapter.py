@@ -36,6 +36,10 @@ class UnsupportedError(Exception):
         self.fix = fix
 
 
+class NotEngagedError(Exception):
+    """The stack leaves the model to eager PyTorch, which would be measured in its place."""
+
+
 class ModelError(Exception):
     """No workflow can open the model. `fix` says what the user can do."""
 

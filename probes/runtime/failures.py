@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from probes import protocol
-from probes.adapter import ModelError, UnsupportedError
+from probes.adapter import ModelError, NotEngagedError, UnsupportedError
 from probes.outcome import MODULE_NAME, Failure, Phase
 
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -169,6 +169,8 @@ def classify(
         return problem.failure
     if isinstance(problem, ModelError):
         return Failure("model-refused", phase, str(problem), problem.fix)
+    if isinstance(problem, NotEngagedError):
+        return Failure("not-engaged", phase, str(problem))
     if isinstance(problem, UnsupportedError):
         return refused_export(problem, phase) or Failure(
             "unsupported", phase, _with_cause(first_reason(str(problem)), problem), problem.fix

@@ -9,13 +9,13 @@ import sys
 from typing import Any
 
 from probes import events, protocol, sandbox
-from probes.adapter import UnsupportedError, WorkflowModule
+from probes.adapter import NotEngagedError, UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.facts import FREED_MEMORY
 from probes.files import count_bytes, load_module
 from probes.host import Host
-from probes.outcome import Failure, Outcome
+from probes.outcome import Outcome
 from probes.runtime import flexibility, process, reference
 from probes.runtime.cells import (
     Job,
@@ -28,7 +28,7 @@ from probes.runtime.cells import (
 )
 from probes.runtime.channel import Channel
 from probes.runtime.commands import BuiltWorker
-from probes.runtime.failures import FailureError, attempt, classify, try_optional
+from probes.runtime.failures import attempt, classify, try_optional
 from probes.shape import Shape
 
 
@@ -117,7 +117,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     engagement = workflow.engagement(last.program, last.device_inputs[0])
     channel.send(engagement)
     if engagement.share < request.minimum_engaged_share:
-        raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
+        raise NotEngagedError(engagement.proof)
     facts = try_optional(lambda: snippet_facts(job, cells))
     if facts is not None:
         channel.send(facts)

@@ -15,7 +15,9 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters, get_compilation_metrics, graph_break_reasons
 
-from probes.adapter import StartLines
+from probes.adapter import NotEngagedError, StartLines
+from probes.stacks.pytorch import TorchProgram
+from probes.subjects.torch_subject import TorchSubject
 
 #: Dynamo's message about a break: where it traced, and why it stopped.
 BREAK = re.compile(r"in user code at (\S+):(\d+)\nGraph Break Reason: (.*)", re.DOTALL)
@@ -49,6 +51,23 @@ LOG.setLevel(logging.DEBUG)
 
 def import_inductor() -> None:
     importlib.import_module("torch._inductor.compile_fx")
+
+
+def compile_module(subject: TorchSubject, inputs: list[Any], **options: Any) -> TorchProgram:
+    """Pass the options to `torch.compile`, which compiles in a first call."""
+    program = TorchProgram(subject, torch.compile(subject.module, **options))
+    call_first(program, inputs)
+    return program
+
+
+def call_first(program: TorchProgram, inputs: list[Any]) -> None:
+    """Compile in a call; raise `NotEngagedError` if Dynamo captured nothing in it.
+
+    The proof of `engagement` comes after all builds and checks, whose time this saves.
+    """
+    program(program.feed(inputs))
+    if not counters["stats"]["calls_captured"]:
+        raise NotEngagedError(_why_nothing_was_captured())
 
 
 def graph_breaks() -> dict[str, int]:

@@ -128,13 +128,6 @@ class TorchProgram:
         return collect(output)
 
 
-def compile_module(subject: TorchSubject, inputs: list[Any], **options: Any) -> TorchProgram:
-    """Pass the options to `torch.compile`, which compiles in a first call."""
-    program = TorchProgram(subject, torch.compile(subject.module, **options))
-    program(program.feed(inputs))
-    return program
-
-
 def artefact(request: Request, inputs: list[Any], suffix: str) -> pathlib.Path:
     """Return the file of a program for these shapes, which an earlier process may have left."""
     shape = "x".join(str(size) for array in inputs for size in array.shape)

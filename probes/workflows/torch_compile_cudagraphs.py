@@ -16,7 +16,7 @@ synchronise = pytorch.synchronise
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    program = pytorch.compile_module(subject, inputs, dynamic=False, backend="cudagraphs")
+    program = dynamo.compile_module(subject, inputs, dynamic=False, backend="cudagraphs")
     program(program.feed(inputs))  # The first call warms up, the second captures.
     return program
 

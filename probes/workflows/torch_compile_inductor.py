@@ -47,7 +47,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     )
     captures = request.device == "cuda" and options.get("mode") in CAPTURING_MODES
     program = pytorch.laid_out(TorchProgram(subject, compiled, captures), request)
-    program(program.feed(inputs))
+    dynamo.call_first(program, inputs)
     return program
 
 

@@ -45,7 +45,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
         # Without it the backend hands models with parameters in nested modules to Inductor.
         "aot_autograd": True,
     }
-    return pytorch.compile_module(
+    return dynamo.compile_module(
         subject, inputs, backend="openvino", dynamic=False, options=options
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from probes.adapter import GENERATE, Engagement, Program, Request
-from probes.stacks import pytorch, torch_tensorrt_engines
+from probes.stacks import dynamo, pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
 
@@ -30,7 +30,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     }
     if request.task == GENERATE:
         return build_generate(subject, inputs, request, options)
-    return pytorch.compile_module(
+    return dynamo.compile_module(
         subject, inputs, backend="tensorrt", dynamic=False, options=options
     )
 

@@ -54,7 +54,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         program(program.feed(inputs))
         return program
     quantise(subject.module, request)
-    return pytorch.compile_module(subject, inputs)
+    return dynamo.compile_module(subject, inputs)
 
 
 def engagement(program: Any, device_inputs: Any) -> Engagement:

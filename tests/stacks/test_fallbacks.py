@@ -64,7 +64,6 @@ record("second size", lambda: engage(workflow, [2, 3]))
 """
 #: Dynamo skips a function with a break of the graph in a loop, and counts no break.
 BROKEN_LOOP = """
-from probes.stacks import dynamo
 from probes.workflows import torch_compile_inductor as workflow
 
 (directory / "loop.py").write_text('''
@@ -83,7 +82,7 @@ torch.compile = functools.partial(torch.compile, backend="eager")
 subject = workflow.open_subject(request)
 subject.module = Chosen()
 workflow.open_subject = lambda _: subject
-record("loop", lambda: engage(workflow, [2]) | {"breaks": dynamo.graph_breaks()})
+record("loop", lambda: engage(workflow, [2]))
 """
 #: Dynamo's region spans the eager body and the compiled head.
 EAGER_BODY = """
@@ -342,11 +341,11 @@ def test_eager_code_beyond_the_recompile_limit_is_not_engaged(run_script: RunScr
 
 def test_a_skipped_loop_is_not_engaged_with_its_reason(run_script: RunScript) -> None:
     found = run_script(BROKEN_LOOP)["loop"]
-    assert found["share"] == 0.0
-    assert found["proof"].startswith("Dynamo captured nothing at loop.py:7: Operator `aten.nonzero")
-    assert found["proof"].endswith(" (aten.nonzero.default)")
-    (place,) = found["breaks"]
-    assert place.startswith("loop.py:7: Operator `aten.nonzero")
+    assert found["raised"] == "NotEngagedError"
+    assert found["reason"].startswith(
+        "Dynamo captured nothing at loop.py:7: Operator `aten.nonzero"
+    )
+    assert found["reason"].endswith(" (aten.nonzero.default)")
 
 
 def test_eager_code_between_compiled_graphs_is_not_counted_as_compiled(
@@ -366,11 +365,11 @@ def test_what_dynamo_captures_nothing_of_is_not_engaged_with_the_cause_that_it_c
         ("disabled", ("Disabled.forward", "torch.compiler.disable")),
         ("masked", (" at uncaptured.py:31: ", "Tensor.item()")),
     ):
-        assert results[function].get("share") == 0.0, results[function]
-        proof = results[function]["proof"]
-        assert all(cause in proof for cause in causes), proof
-        assert "\n" not in proof
-        assert " at 0x" not in proof
+        assert results[function].get("raised") == "NotEngagedError", results[function]
+        reason = results[function]["reason"]
+        assert all(cause in reason for cause in causes), reason
+        assert "\n" not in reason
+        assert " at 0x" not in reason
 
 
 def test_the_integration_for_a_cpu_compiles_the_step(run_script: RunScript) -> None:

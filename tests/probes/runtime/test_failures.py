@@ -12,7 +12,7 @@ import pytest
 import workers
 
 from probes import protocol
-from probes.adapter import ModelError, UnsupportedError
+from probes.adapter import ModelError, NotEngagedError, UnsupportedError
 from probes.checking import deviation
 from probes.outcome import Failure, Phase
 from probes.runtime.failures import FailureError, classify, exception_summary
@@ -73,6 +73,7 @@ def test_a_cause_that_the_reason_quotes_is_not_repeated() -> None:
         (FailureError(Failure("incorrect", "done", "wrong")), "done", "incorrect"),
         (ModelError("no such file", "name another"), "open", "model-refused"),
         (UnsupportedError("no such operator"), "build", "unsupported"),
+        (NotEngagedError("no region ran"), "correctness", "not-engaged"),
         (MemoryError(), "warmup", "out-of-memory"),
         (OSError(errno.ENOSPC, "No space left on device"), "open", "disk-full"),
         (OSError(errno.EDQUOT, "Disk quota exceeded"), "build", "disk-full"),
