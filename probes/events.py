@@ -289,7 +289,7 @@ class Peaks(Event):
     """Peak rates of the device: bytes moved and, by precision, operations of a matrix product."""
 
     bytes_per_second: Rate
-    operations_per_second: dict[str, float]
+    operations_per_second: dict[str, Rate]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +58,7 @@ def replace(value: Value, /, **changes: Any) -> Value:
     return cast("Value", module.replace(value, **changes))
 
 
+CREATED = dt.datetime(2026, 11, 21, 12, tzinfo=dt.timezone.utc)
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
 DEMO = SyntheticModel(name="demo", block="encoder", hidden=8, intermediate=16)
@@ -185,7 +187,7 @@ def header(**changes: Any) -> Header:
     made = Header(
         schema=SCHEMA,
         run_id="20261121-120000-0000",
-        created="2026-11-21T12:00:00+00:00",
+        created=CREATED,
         advisor_version="0.1",
         question=question(),
         machine=machine(),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import builders
-from builders import BASELINE, replace
+from builders import BASELINE, CREATED, replace
 
 from advisor.decide import summary
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
@@ -134,7 +134,7 @@ def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) ->
     return Platform(
         name=name,
         run=f"run-{name}",
-        created="2026-11-21T12:00:00+00:00",
+        created=CREATED,
         efficiencies={
             workflow.replace("_", "-"): Efficiency(
                 workflow=workflow.replace("_", "-"),

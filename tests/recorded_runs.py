@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -165,7 +166,7 @@ def make_gpu_run(
         finished=finished,
         foreign=foreign,
         run_id=run_id,
-        created="2026-11-01T12:00:00+00:00",
+        created=dt.datetime(2026, 11, 1, 12, tzinfo=dt.timezone.utc),
         machine=builders.gpu_machine(),
         question=builders.question(**{"device": "cuda", "gpu": "GPU-0000", **asked}),
         seconds_of={**SECONDS, "compiled": 0.0078, "exported": 0.0039},
@@ -205,9 +206,8 @@ HISTORY = list(reversed(IDS))
 
 
 def planned_header(run_id: str = IDS[0]) -> Header:
-    return builders.header(
-        run_id=run_id, created=f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T12:00:00+00:00"
-    )
+    day = dt.datetime.strptime(run_id[:8], "%Y%m%d").replace(tzinfo=dt.timezone.utc)
+    return builders.header(run_id=run_id, created=day.replace(hour=12))
 
 
 def make_planned_run(home: pathlib.Path, run_id: str = IDS[0], *events: LoggedEvent) -> Run:

@@ -56,16 +56,17 @@ def parse_tolerance(text: str) -> float | None:
 
 def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
     """Return limits in seconds by workflow; raise `UnknownWorkflowError`, `OptionValueError`."""
-    known = [workflow.id for workflow in catalogue.workflows]
-    limits = {}
+    limits: dict[str, float] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, duration = (each.strip() for each in part.partition("="))
-        if name not in known:
-            raise UnknownWorkflowError(f"unknown workflow {name!r}", choose_among(name, known))
-        if name in limits or not separator:
+        called = [each.id for each in catalogue.workflows if name in {each.id, *each.aliases}]
+        if not called:
+            fix = choose_among(name, list(catalogue.by_id))
+            raise UnknownWorkflowError(f"unknown workflow {name!r}", fix)
+        if not limits.keys().isdisjoint(called) or not separator:
             message = f"--max-build-times {text!r} is not one time for each workflow"
             raise OptionValueError(message, f"write it like {name}=30min")
-        limits[name] = parse_duration("--max-build-times", duration)
+        limits |= dict.fromkeys(called, parse_duration("--max-build-times", duration))
     return limits
 
 

@@ -131,6 +131,7 @@ class MeasuringProcess:
             self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.wait()
 
 
 async def read(*arguments: str) -> str:

@@ -198,7 +198,7 @@ def recipe(
             f"a file named {name} would shadow the Python module of that name",
             "choose another name, such as recipe.py",
         )
-    if is_file or answer.foreign:
+    if answer.foreign:
         print_status("it comes from a file or another store: read the code before you run it")
     elif answer.question.sandbox:
         print_status("the model was in a sandbox and may have written this: read it before you run")

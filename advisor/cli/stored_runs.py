@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import pathlib
 import shlex
 from typing import TYPE_CHECKING, Annotated
@@ -135,7 +134,8 @@ def history(*, json: AsJson = False) -> None:
         rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
         for entry in entries:
             state = _describe_state(entry, store.state_of(entry))
-            question = [entry.run_id, _local_time(entry.created), entry.model, entry.device_name]
+            created = f"{entry.created.astimezone():%Y-%m-%d %H:%M}"
+            question = [entry.run_id, created, entry.model, entry.device_name]
             answer, word = "", ""
             if entry.answer is not None:
                 answer, word = entry.answer.winner, entry.answer.decision_word or ""
@@ -145,14 +145,6 @@ def history(*, json: AsJson = False) -> None:
         return ["No runs yet. p3-advisor recommend measures one."]
 
     print_rows(entries, render, json=json)
-
-
-def _local_time(created: str) -> str:
-    """Return the minute on the clock of this machine; the text as it is if it is no time."""
-    try:
-        return f"{dt.datetime.fromisoformat(created).astimezone():%Y-%m-%d %H:%M}"
-    except ValueError:
-        return created
 
 
 def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:

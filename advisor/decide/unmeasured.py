@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
@@ -181,7 +180,7 @@ def _step_of_break(header: Header, failure: Failure) -> str | None:
     cause = header.catalogue.improvements.find_cause(failure.reason)
     if cause is None or failure.status != "not-engaged":
         return None
-    lines = "; ".join(map(ast.unparse, ast.parse(cause.lines).body))
+    lines = "; ".join(cause.lines.splitlines())
     return cause.advice or f"add {lines} to the file that creates the model"
 
 

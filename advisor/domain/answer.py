@@ -21,7 +21,7 @@ from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import Excluded, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
-from advisor.domain.results import Evidence, Results, ScoredArm
+from advisor.domain.results import Evidence, Instant, Results, ScoredArm
 from advisor.domain.serving import ServedArm
 from probes.accuracy import Checked
 from probes.outcome import Failure, FailureStatus, SkipCause
@@ -128,7 +128,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: Literal["p3-advisor/run/1"] = SCHEMA
     run_id: str
-    created: str
+    created: Instant
     advisor_version: str
     rubric: str
     finished: Annotated[
@@ -147,7 +147,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     resumable: bool | None = None
     #: How often its leaders were measured again after it had finished.
     times_remeasured: int = 0
-    #: Whether the run was imported, or its directory is outside the store.
+    #: Whether the run was imported, its directory is outside the store, or a file has the answer.
     foreign: bool = False
     question: Question
     machine: Machine
@@ -169,8 +169,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.problem is not None and self.problem.name == MachineUnfitError.name
 
     @property
+    def is_stored_here(self) -> bool:
+        """Whether the run can be resumed here: it is not another one's answer to this question."""
+        return not (self.foreign or self.provenance)
+
+    @property
     def evidence(self) -> Evidence:
-        return "imported" if self.foreign or self.provenance else "measured"
+        return "measured" if self.is_stored_here else "imported"
 
     @property
     def titles(self) -> dict[str, str]:

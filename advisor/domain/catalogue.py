@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 import msgspec
@@ -196,8 +195,8 @@ class OtherPrecision(msgspec.Struct, frozen=True):
 class BreakCause(msgspec.Struct, frozen=True):
     """Why the graph of `torch.compile` breaks; lines, or a change of the model, mend it."""
 
-    #: A regular expression that finds it in Dynamo's reason.
-    pattern: str
+    #: What Dynamo's reason has in it.
+    words: str
     cause: str
     source: str
     lines: str = ""
@@ -214,7 +213,7 @@ class Improvements(msgspec.Struct, frozen=True):
     def find_cause(self, reason: str) -> BreakCause | None:
         """Return why Dynamo broke a graph, or captured none; None if its reason is not known."""
         causes = self.graph_break.values()
-        return next((each for each in causes if re.search(each.pattern, reason)), None)
+        return next((each for each in causes if each.words in reason), None)
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

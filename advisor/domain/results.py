@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import datetime as dt
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -15,6 +16,8 @@ from probes.events import Peaks
 from probes.facts import InputSpec
 from probes.shape import Shape
 
+#: When something was made, with its time zone.
+Instant = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 #: A smaller relative difference in speed does not matter.
 EQUIVALENCE_MARGIN = 0.02
 #: Nothing that was measured can be trusted above this difference between two equal workers, and
@@ -38,8 +41,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     run: str
-    #: RFC 3339 with time zone.
-    created: str
+    created: Instant
     #: Efficiencies by measured application.
     efficiencies: dict[str, Efficiency]
     #: Applications that cannot run on the platform; an application in neither was not tried.

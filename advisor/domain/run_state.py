@@ -13,7 +13,7 @@ from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Start, Variant
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Question
-from advisor.domain.results import Platform
+from advisor.domain.results import Instant, Platform
 from advisor.domain.run_events import (
     BuildStarted,
     ConditionsRecorded,
@@ -285,8 +285,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: Literal["p3-advisor/stored-run/1"] = SCHEMA
     run_id: str
-    #: RFC 3339 with time zone.
-    created: str
+    created: Instant
     advisor_version: str
     question: Question
     machine: Machine

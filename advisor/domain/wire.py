@@ -60,7 +60,8 @@ def check_bounds(value: object) -> None:
     """Raise `ValueError` if a number of a dataclass or a struct is outside its bounds."""
     for name, bounds in _bounds_by_field(type(value)):  # type: ignore[arg-type]
         found = getattr(value, name)
-        for each in found if isinstance(found, tuple) else (found,):
+        values = tuple(found.values()) if isinstance(found, dict) else found
+        for each in values if isinstance(values, tuple) else (values,):
             if isinstance(each, msgspec.Struct) or dataclasses.is_dataclass(each):
                 check_bounds(each)
             elif bounds and each is not None and not bounds.low <= each <= bounds.high:

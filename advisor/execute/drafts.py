@@ -108,7 +108,7 @@ def create(draft: DraftRun, context: Context) -> Run:
     header = Header(
         schema=SCHEMA,
         run_id=f"{created:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
-        created=created.isoformat(timespec="seconds"),
+        created=created.replace(microsecond=0),
         advisor_version=__version__,
         question=draft.question,
         machine=draft.machine,
@@ -253,7 +253,7 @@ def _is_same_question(found: Question, run_options: RunOptions, question: Questi
 
 def describe_origin(header: Header, now: dt.datetime) -> str:
     gpu = next(gpu for gpu in header.machine.gpus if gpu.uuid == header.question.gpu)
-    age_days = max((now - dt.datetime.fromisoformat(header.created)).days, 0)
+    age_days = max((now - header.created).days, 0)
     ago = f"{write_count(age_days, 'day')} ago" if age_days else "today"
     return (
         f"measured {ago} on {gpu.name}, driver {gpu.driver}, {header.machine.cpu.model} (run "

@@ -35,7 +35,7 @@ from advisor.domain.wire import check_bounds
 from advisor.report import figures
 from advisor.report.figures import Value
 from advisor.report.headline import AnswerDocument
-from advisor.store.runs import DECODING, HistoryEntry, Run, refuse_newer, size_of_events
+from advisor.store.runs import ANSWERS, HistoryEntry, Run, refuse_newer, size_of_events
 from advisor.store.store import Store
 
 #: Characters with which spreadsheets begin a formula.
@@ -207,7 +207,7 @@ def open_answer(
     )
     # The run need not be stored here, so its id may open nothing.
     command = again.rerun_command or f"p3-advisor show {shlex.quote(name)} --json"
-    return msgspec.structs.replace(again, rerun_command=command)
+    return msgspec.structs.replace(again, rerun_command=command, foreign=True)
 
 
 def read_answer(name: str) -> Answer:
@@ -219,8 +219,7 @@ def read_answer(name: str) -> Answer:
             content = content.decode("utf-16").encode()
         content = content.removeprefix(codecs.BOM_UTF8)
         refuse_newer(content, SCHEMA, name)
-        with DECODING:
-            answer = msgspec.json.decode(content, type=Answer)
+        answer = ANSWERS.decode(content)
         check_bounds(answer)
     except OSError as problem:
         raise ExportFileError(f"{name} cannot be read: {problem.strerror}", next_step) from problem

@@ -56,7 +56,7 @@ def stop_notice(answer: Answer) -> list[str]:
         so_far = "this is its answer so far" if answer.recommendation else "it has no answer yet"
         return [f"The run is still being measured, and {so_far}: {_missing(answer)} so far."]
     stopped = f"The run did not finish: {_missing(answer)}"
-    if answer.foreign or answer.provenance or answer.rerun_command:
+    if not answer.is_stored_here:
         return [f"{stopped}."]
     command = f"p3-advisor resume {answer.run_id}"
     if answer.resumable is False:
@@ -193,7 +193,7 @@ def how_to_remeasure(answer: Answer) -> list[str]:
     found = answer.recommendation.decision if answer.recommendation else None
     is_open = found is not None and found.word == "OPEN"
     may_be_clear = found is not None and found.needed_repetitions
-    is_here = answer.finished and not (answer.foreign or answer.provenance or answer.rerun_command)
+    is_here = answer.finished and answer.is_stored_here
     # More processes alone do not make up for arms that were not measured.
     missing = found.outstanding if found else any(map(is_out_of_time, answer.unmeasured))
     if not is_here or missing or answer.question.serves:

@@ -74,7 +74,8 @@ def _agreement(name: str, checked: Checked) -> Value:
 
 
 RUN: tuple[Figure[Answer], ...] = (
-    *_fields(str, "run_id", "created"),
+    *_fields(str, "run_id"),
+    Figure("created", str, lambda answer: answer.created.isoformat()),
     Figure("model", str, lambda answer: answer.question.model.name),
     Figure("dtype", str, lambda answer: answer.question.dtype),
     Figure("device", str, lambda answer: answer.device_name),

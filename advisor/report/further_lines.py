@@ -71,7 +71,7 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     is_advised = answer.advised is not None and answer.advised.arm == arm
     code = f"With {variant.title} {'the same code' if is_advised else answer.titles[arm]}"
     speed = variant.speedup
-    if speed is None or speed.low is None or speed.high is None:
+    if speed is None:
         return f"{code} fails: {variant.failure}."
     compared = f"as {answer.baseline_title} in float32"
     outputs = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
@@ -79,9 +79,10 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
         before = len(answer.results.by_arm[arm].facts.get("graph_breaks", {}))
         breaks = text.write_count(len(variant.graph_breaks), "graph break")
         compared, outputs = "as without", f"{breaks} instead of {before}, outputs as before"
-    gain = text.write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)
-    is_fast = f"is {gain} as fast {compared}"
-    speed_is = "has an unknown speed" if text.is_unknown(speed) else is_fast
+    speed_is = "has an unknown speed"
+    if not text.is_unknown(speed):
+        gain = text.write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)
+        speed_is = f"is {gain} as fast {compared}"
     doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
     return f"{code} {speed_is}{doubt}; {outputs}."
 

@@ -24,7 +24,7 @@ def render(answer: Answer) -> str:
     found, (first, *others) = parts.sections(answer), answer_lines(answer)
     setup = [[escape(name), escape(value)] for name, value in setup_facts(answer)]
     origin = ", imported or stored elsewhere" if answer.foreign else ""
-    run = f"{escape(answer.run_id)}{origin}, {escape(answer.created)}"
+    run = f"{escape(answer.run_id)}{origin}, {answer.created.isoformat()}"
     blocks = [
         [f"## {escape(first)}"],
         [f"{escape(line)}  " for line in [*others, *measured_line(answer)]],

@@ -138,7 +138,7 @@ def _portability_table(answer: Answer) -> list[ReportTable]:
         ]
         rows.append([each.application, *(format_number(value, decimals=2) for value in figures)])
     legend = ", ".join(
-        f"{number} {platform.name} (run {platform.run}, {platform.created[:10]})"
+        f"{number} {platform.name} (run {platform.run}, {platform.created:%Y-%m-%d})"
         for number, platform in zip(numbers, found.platforms, strict=True)
     )
     return [ReportTable("portability", PORTABILITY, rows, (legend,))]

@@ -268,7 +268,7 @@ def measured_at(answer: Answer) -> str:
     if question.load:
         timed = describe_mix(question.load)
     examples = " (the batch size of the examples)" if is_own else ""
-    return f"Measured in {question.precision} with {timed}{examples}, {answer.created[:10]}."
+    return f"Measured in {question.precision} with {timed}{examples}, {answer.created:%Y-%m-%d}."
 
 
 def measured_line(answer: Answer) -> list[str]:

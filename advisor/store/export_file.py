@@ -36,9 +36,9 @@ SUFFIX = ".p3run"
 MAX_EXPORT_BYTES = 256 << 20
 SEND_AGAIN = "have it exported and sent again"
 ASK_SENDER = "ask the sender for the origin of the file"
-#: The directory in a field that names an interpreter or a file of the model.
+#: The directory in a field that names an interpreter or a file of the user.
 DIRECTORY = re.compile(
-    rb'"(?:python|executable|interpreter|quantiser|weights|inputs|kind":"\w+","name)"'
+    rb'"(?:python|executable|interpreter|quantiser|weights|inputs|data|metric|kind":"\w+","name)"'
     rb':"(/[^"]+/)[^"/]+"'
 )
 

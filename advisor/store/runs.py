@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -20,7 +19,7 @@ from typing import Literal
 
 import msgspec
 
-from advisor.domain.answer import AnswerSummary
+from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.errors import (
     NewerVersionError,
     NotWritableError,
@@ -30,6 +29,7 @@ from advisor.domain.errors import (
 )
 from advisor.domain.event_folding import fold_run
 from advisor.domain.plan import arm_directory_name
+from advisor.domain.results import Instant
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.domain.version import __version__
@@ -47,8 +47,7 @@ from advisor.store.files import (
 #: terminal program may, msgspec (0.22) crashes the process while it resolves the fields.
 HEADERS = msgspec.json.Decoder(Header)
 EVENTS = msgspec.json.Decoder(LoggedEvent, dec_hook=decode_event)
-#: Held while a value of another type is decoded.
-DECODING = threading.Lock()
+ANSWERS = msgspec.json.Decoder(Answer)
 #: Errors of content that is damaged; a string that is not UTF-8 raises Python's error.
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -92,7 +91,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A run in a few fields, as lists show it; cached in its directory, so that it is read once."""
 
     run_id: str
-    created: str
+    created: Instant
     model: str
     device_name: str
     finished: bool

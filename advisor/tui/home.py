@@ -18,7 +18,7 @@ from advisor.ask.catalogue_files import catalogue_directory
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.machine import Machine
 from advisor.domain.text import GIBIBYTE, MISSING, format_speedup
-from advisor.store.runs import GOING_ON, HistoryEntry, RunStatus
+from advisor.store.runs import ANSWERS, GOING_ON, HistoryEntry, RunStatus
 from advisor.store.store import Store
 from advisor.tui import panels
 from advisor.tui.advisor_screen import AdvisorScreen
@@ -105,15 +105,9 @@ def describe_winner(summary: AnswerSummary) -> str:
     return f"{summary.winner}{mark if summary.arm else ''}"
 
 
-def format_age(created: str, now: dt.datetime) -> str:
-    """Return how long ago something was created, such as `3 h ago`; empty if not known."""
-    try:
-        then = dt.datetime.fromisoformat(created)
-    except ValueError:
-        return ""
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=now.tzinfo)
-    seconds = max((now - then).total_seconds(), 0)
+def format_age(created: dt.datetime, now: dt.datetime) -> str:
+    """Return how long ago something was created, such as `3 h ago`."""
+    seconds = max((now - created).total_seconds(), 0)
     for unit, name in ((DAY_SECONDS, "d"), (HOUR_SECONDS, "h"), (MINUTE_SECONDS, "min")):
         if seconds >= unit:
             return f"{seconds // unit:.0f} {name} ago"
@@ -345,4 +339,4 @@ def describe_machine(machine: Machine | None) -> str:
 def list_examples() -> dict[pathlib.Path, Answer]:
     """Return the answers that are part of the program by their files, in the order of names."""
     files = sorted((catalogue_directory() / "examples").glob("*.json"))
-    return {file: msgspec.json.decode(file.read_bytes(), type=Answer) for file in files}
+    return {file: ANSWERS.decode(file.read_bytes()) for file in files}

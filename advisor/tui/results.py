@@ -148,7 +148,7 @@ attached come from a stored run, which the first lines name and o opens."""
         title = Text.assemble(
             ("Results  ", "bold"), panels.model_name(question.model.name, width * 3 // 10)
         )
-        date = f" \N{MIDDLE DOT} {answer.created[:10]}" if width >= DATE_WIDTH else ""
+        date = f" \N{MIDDLE DOT} {answer.created:%Y-%m-%d}" if width >= DATE_WIDTH else ""
         self.set_title(title, describe_question(question, device, width) + date)
         lead = "Not measured here. From a stored run: " if self.is_of_absent_gpu else ""
         lead = "With these weights: " if self.is_explored else lead

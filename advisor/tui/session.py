@@ -97,11 +97,12 @@ class RunSession:
         return events
 
     def now(self) -> float:
-        """Return the current run time in seconds; it stands still in a run that has ended.
+        """Return the current run time in seconds; it stands still while a run is paused or over.
 
         It is the same in all programs that show the run, whenever they opened it.
         """
-        since = time.time() - self._written_at if self.is_running else 0.0
+        goes_on = self.is_running and not self.is_paused
+        since = time.time() - self._written_at if goes_on else 0.0
         return self.state.at + max(since, 0.0)
 
     def toggle_pause(self) -> None:

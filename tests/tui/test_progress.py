@@ -275,6 +275,8 @@ def test_programs_that_open_a_run_at_different_times_show_one_clock(made_run: Ru
         second = RunSession(made_run)
         second.refresh()
         assert second.now() == pytest.approx(second.state.at + age, abs=5)
+        made_run.control.set_paused(paused=True)
+        assert second.now() == second.state.at, "it stands still in a paused run"
     assert second.now() == first.now() == first.state.at, "it stands still in a stopped run"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import pathlib
 import sys
 
@@ -343,7 +344,7 @@ async def test_b_in_the_results_asks_for_the_second_run_and_enter_compares(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = make_run(context.store, finished=True)
-    later = "2026-11-21T13:00:00+00:00"
+    later = builders.CREATED + dt.timedelta(hours=1)
     second = make_run(context.store, finished=True, run_id="20261121-130000-0002", created=later)
     app = AdvisorApp(LaunchOptions(open=str(second.directory)), context)
     async with showing(ResultsScreen, app) as (pilot, _):

@@ -179,6 +179,13 @@ def test_impossible_figures_are_refused_from_workers_and_in_stored_runs(
         logged({**reported, "worker_event": {**VISIT, name: value}})
 
 
+@pytest.mark.parametrize("rate", [-5.0, 0.0])
+def test_a_peak_of_the_device_that_is_no_rate_is_refused(rate: float) -> None:
+    peaks = {"event": "peaks", "bytes_per_second": 1.0, "operations_per_second": {"float32": rate}}
+    with pytest.raises(ValueError, match="operations_per_second"):
+        decode(encoded(peaks), Event)
+
+
 @pytest.mark.parametrize("value", [-1.0, 1e31])
 def test_figures_of_the_advisor_in_a_stored_run_have_bounds(value: float) -> None:
     fields = msgspec.to_builtins(LOAD)

@@ -40,6 +40,8 @@ def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
     assert {*built_answers.headline(answer)} - {*built_answers.headline(plain)} == {line}
     assert all(words in line for words in ("bfloat16", "3.90x", "4e-03", "float32"))
     assert "no such operator" in describe_variant(failed, BASELINE, answer)
+    once = replace(tried, speedup=Interval(value=9.0, low=None, high=None))
+    assert "unknown speed" in describe_variant(once, BASELINE, answer)
     assert "between 2x and 9x" in describe_variant(again, BASELINE, answer)
     assert "the same code" in describe_variant(tried, "compiled", answer)
 

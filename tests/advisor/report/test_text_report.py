@@ -74,6 +74,8 @@ def test_an_unfinished_run_has_the_command_that_resumes_it_and_its_missing_batch
     assert stop_notice(built_answers.answer()) == []
     (elsewhere,) = stop_notice(built_answers.answer(finished=False, foreign=True))
     assert "p3-advisor" not in elsewhere
+    (decided,) = stop_notice(builders.replace(made, rerun_command="p3-advisor decide"))
+    assert decided == notice
 
 
 def test_what_an_unfinished_run_has_not_measured_is_named() -> None:
@@ -310,7 +312,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
         text = " ".join(" ".join(line.strip() for line in lines).split())
         assert text.startswith(built_answers.headline(answer)[0])
         assert text_report.measured_at(answer) in text
-        assert answer.created[:10] in text_report.measured_at(answer)
+        assert f"{answer.created:%Y-%m-%d}" in text_report.measured_at(answer)
         assert "  build s  " not in text or "  score  " in text, "why a slower arm leads"
         assert not re.search(r"0\.00 to \d|this one|and \d more", text)
         shown = [line for line in lines if line.startswith("    ")]

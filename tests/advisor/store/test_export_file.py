@@ -54,7 +54,13 @@ def run(home: pathlib.Path) -> Run:
     )
     made = Store(home).create(
         builders.header(
-            question=builders.question(python=interpreter, model=model, asked=asked),
+            question=builders.question(
+                python=interpreter,
+                model=model,
+                asked=asked,
+                data="/data/of-somebody/texts.jsonl",
+                metric="/home/somebody/score.py:count",
+            ),
             machine=machine,
         )
     )
@@ -133,6 +139,12 @@ UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTE
         (export_content(HEADER, EVENTS).replace(b'"seed":0', b'"seed":1'), "checksum"),
         (export_content(b"{}", EVENTS), "does not hold a run"),
         (export_content(HEADER, [b"{}"]), "does not hold a run"),
+        (
+            export_content(
+                msgspec.json.encode(HEADER).replace(b"T12:00:00Z", b"T12:00:00"), EVENTS
+            ),
+            "does not hold a run",
+        ),
         (export_content(HEADER, [DEEP]), "does not hold a run"),
         (
             export_content(

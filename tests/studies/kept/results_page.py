@@ -51,7 +51,7 @@ def decide(name: str) -> Answer:
 def write_answers(kind: str) -> str:
     """Return one line for each run on GPUs or on CPUs."""
     rows = [
-        [*describe(answer), f"[{answer.created[:10]}](../tests/stacks/evidence/{name}.json)"]
+        [*describe(answer), f"[{answer.created:%Y-%m-%d}](../tests/stacks/evidence/{name}.json)"]
         for name, answer in ((name, decide(name)) for name in NAMES)
         if kind == ("GPU" if answer.machine.find_gpu(answer.question.gpu) else "CPU")
     ]
@@ -135,7 +135,7 @@ def write_arms(name: str) -> str:
     # One distribution may be reported with a hyphen by one workflow, and with "_" by another.
     versions = {name.replace("_", "-"): version for name, version in found}
     lines = [
-        f"{asked}, {conditions}, {answer.created[:10]}",
+        f"{asked}, {conditions}, {answer.created:%Y-%m-%d}",
         f"([kept run](../tests/stacks/evidence/{name}.json)): {arm}, {word}, trust {trust}.",
         f"Versions: {', '.join(' '.join(each) for each in sorted(versions.items()))}.",
         f"Noise: {', '.join(map(' '.join, zip(shapes, noise, strict=True)))}.",

@@ -19,7 +19,7 @@ def render() -> str:
         gpu = document.machine.find_gpu(document.question.gpu)
         device = gpu.name.removeprefix("NVIDIA ") if gpu else "cpu"
         for entry in document.results.measurements:
-            places[entry.workflow].add(f"{device} {document.created[:7]}")
+            places[entry.workflow].add(f"{device} {document.created:%Y-%m}")
     lines = (
         f"{workflow} = {msgspec.json.encode(sorted(found)).decode()}"
         for workflow, found in sorted(places.items())
