@@ -293,7 +293,8 @@ class WorkflowModule(Protocol):
 
         `request` has the lengths of these inputs, and that of the subject the longest ones.
 
-        Work that the stack leaves to the first call is timed separately.
+        Where the stack compiles in the first call, as `torch.compile`, this makes it. The call
+        after the build is timed separately.
         """
 
     def synchronise(self) -> None:

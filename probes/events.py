@@ -233,7 +233,7 @@ class Prepared(Event):
 
 @dataclasses.dataclass(frozen=True)
 class Ready(Event):
-    """All tokens so far are answered; the worker waits for another."""
+    """All commands so far are answered; the worker waits for another."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -77,6 +77,6 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a worker ended. Without a failure it has answered all tokens with correct outputs."""
+    """How a worker ended. Without a failure it has answered all commands with correct outputs."""
 
     failure: Failure | None = None

@@ -57,7 +57,7 @@ def wait(worker: int) -> int | None:
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     poll = select.poll()
-    # No event but the hang-up, which is always reported: the tokens are left for the worker.
+    # No event but the hang-up, which is always reported: the commands are left for the worker.
     poll.register(0, 0)
     poll.register(wake_read, select.POLLIN)
     while True:

@@ -17,4 +17,4 @@ def compare(file: pathlib.Path, value: object, *, update: bool) -> None:
     if update:
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(text)
-    assert text.decode() == file.read_text()
+    assert text.decode() == file.read_text(), f"{file.name}: --update-goldens, then see git diff"

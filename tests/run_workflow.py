@@ -9,6 +9,7 @@ a worker fails.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import os
 import pathlib
@@ -25,7 +26,7 @@ from advisor.execute.drafts import create, draft_run
 from advisor.execute.execution import run_config_of
 from advisor.probing.session import WorkerSession
 from advisor.store.store import Store
-from probes.events import PhaseStarted
+from probes.events import Imported, PhaseStarted
 
 
 def run_arms(run_options: RunOptions, folder: pathlib.Path) -> bool:
@@ -51,6 +52,8 @@ def run_arms(run_options: RunOptions, folder: pathlib.Path) -> bool:
 
 
 def tell(arm: str, report: object) -> None:
+    if isinstance(report, Imported):
+        report = dataclasses.replace(report, environment=None)  # every installed package
     if not isinstance(report, PhaseStarted):
         sys.stdout.write(f"{arm} {msgspec.json.encode(report).decode()}\n")
 

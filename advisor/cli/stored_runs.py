@@ -138,7 +138,7 @@ def history(*, json: AsJson = False) -> None:
             question = [entry.run_id, created, entry.model, entry.device_name]
             answer, word = "", ""
             if entry.answer is not None:
-                answer, word = entry.answer.winner, entry.answer.decision_word or ""
+                answer, word = entry.answer.label, entry.answer.decision_word or ""
             rows.append([*question, state, answer, word, entry.note])
         if entries or unreadable:
             return plain_table(rows)

@@ -1,4 +1,4 @@
-"""Choose the arm to advise, and say how certain the choice is. Pure.
+"""Choose the arm to advise, and say how certain the choice is.
 
 The choice is made on the measured scores. Draws of the speed-ups from their uncertainty are scored
 like the measurement itself; the word of the decision follows from the score that is lost if

@@ -1,4 +1,4 @@
-"""What arms cost: the requests that repay a build, and the price of an hour of calls. Pure."""
+"""What arms cost: the requests that repay a build, and the price of an hour of calls."""
 
 from __future__ import annotations
 

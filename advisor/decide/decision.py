@@ -1,4 +1,4 @@
-"""Compute the answer of a run from its events, or again from its results. Pure."""
+"""Compute the answer of a run from its events, or again from its results."""
 
 from __future__ import annotations
 

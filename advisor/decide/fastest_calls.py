@@ -1,4 +1,4 @@
-"""A second estimate of each speed-up, from the fastest calls of all visits. Pure.
+"""A second estimate of each speed-up, from the fastest calls of all visits.
 
 Other work on the machine slows most calls and hardly the fastest ones. On two cores, eager PyTorch
 against ONNX Runtime, the paired rounds gave 1.3x when quiet and 26x next to one busy process, the
@@ -230,7 +230,7 @@ def _reconcile(
     # If no undisturbed call was seen, every share above the least one is equally likely.
     own, reference = shares or (1.0, 1.0)
     second = Interval(
-        value=ratio * missed * math.sqrt(reference / own),
+        value=ratio * missed * (1 + reference) / (1 + own),
         low=low * reference,
         high=high * missed / own,
         process_error=math.log1p(margin) / HALF_INTERVAL,

@@ -1,4 +1,4 @@
-"""Find the greatest request rate at which enough requests meet their limits. Pure.
+"""Find the greatest request rate at which enough requests meet their limits.
 
 Goodput is the rate at which the share of requests that miss a limit reaches `1 - share`. Blocks of
 requests at given rates are the data. The estimate fits a logistic curve of the missed share over

@@ -1,7 +1,7 @@
 """Grades: monotone functions from a fact to a number whose band is the letter.
 
 C is centred on 1, B on 2 and A on 3; the bands meet at 1.5 and 2.5. The functions are data
-(`criteria.toml`), so that the letter and the number cannot contradict each other. Pure.
+(`criteria.toml`), so that the letter and the number cannot contradict each other.
 
 Facts are the measured ones first, else those that the catalogue declares.
 """

@@ -1,4 +1,4 @@
-"""Performance portability of a model's workflows over the platforms with evidence for it. Pure.
+"""Performance portability of a model's workflows over the platforms with evidence for it.
 
 Pennycook, Sewall and Lee, "Implications of a metric for performance portability" (doi
 10.1016/j.future.2017.08.007): the harmonic mean of an application's efficiencies over a set of

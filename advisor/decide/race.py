@@ -1,4 +1,4 @@
-"""A race between arms in randomised complete blocks, with sequential elimination. Pure.
+"""A race between arms in randomised complete blocks, with sequential elimination.
 
 Every round visits each surviving arm once in fresh random order, so drift affects all arms alike.
 The race compares arms by their paired log differences within rounds. At each interim look (after

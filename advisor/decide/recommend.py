@@ -81,23 +81,23 @@ def _advise(
 ) -> Recommendation:
     """Return the advice to use the winner, with what else the answer says of it and its rivals."""
     question, results = answer.question, answer.results
-    viable = [each for each in answer.scores if not each.failures]
-    eligible = [each for each in viable if not each.unproven]
+    passing = [each for each in answer.scores if not each.failures]
+    eligible = [each for each in passing if not each.unproven]
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
     trust_grade, trust_reasons = trust.grade(
         results, decision.word, answer.unmeasured_shapes, gain=gain, is_baseline=is_baseline
     )
-    runner_up = _runner_up(winner, viable, results.baseline)
-    candidates = [results.by_arm[each.arm] for each in viable]
+    runner_up = _runner_up(winner, passing, results.baseline)
+    candidates = [results.by_arm[each.arm] for each in passing]
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
         decision=decision,
         next_budget=next_budget,
-        best_exact=next((each.arm for each in viable if results.by_arm[each.arm].is_exact), None),
-        best_native=next((each.arm for each in viable if each.weight_format is None), None),
+        best_exact=next((each.arm for each in passing if results.by_arm[each.arm].is_exact), None),
+        best_native=next((each.arm for each in passing if each.weight_format is None), None),
         can_try_tf32=_can_try_tf32(answer, catalogue),
         trust=trust_grade,
         trust_reasons=trust_reasons,
@@ -157,17 +157,17 @@ def machine_unfit(
 
 
 def _name_leader(ranked: RankedArm, place: str, baseline: str) -> str:
-    """Name the arm, its lead and its speed; empty for an unknown speed and for the baseline."""
-    if ranked.arm == baseline or is_unknown(ranked.speedup):
+    """Name the arm, its lead and its speed; empty for the baseline, and if it may be slower."""
+    if ranked.arm == baseline or is_unknown(ranked.speedup) or (ranked.speedup.low or 0.0) <= 1:
         return ""
     speedup = write_speedup(ranked.speedup, unfit=True, in_words=True)
     return f"{ranked.scored.title} {place} (speed-up {speedup})"
 
 
-def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:
+def _runner_up(winner: ScoredArm, passing: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:
     """Return the best arm of another workflow or the baseline, else the next arm."""
-    candidates = candidates_of(viable, baseline)
-    arms = candidates if len(candidates) > 1 else viable
+    candidates = candidates_of(passing, baseline)
+    arms = candidates if len(candidates) > 1 else passing
     others = [each for each in arms if each is not winner]
     return min(others, key=lambda each: each.rank, default=None)
 

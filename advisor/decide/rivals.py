@@ -1,4 +1,4 @@
-"""What an answer says of other arms: which is faster, as good, or better at some shapes. Pure."""
+"""What an answer says of other arms: which is faster, as good, or better at some shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws of the measured speed-ups from the joint distribution of their errors. Pure.
+"""Draws of the measured speed-ups from the joint distribution of their errors.
 
 All speed-ups share the baseline, so their errors are correlated. The draws come from a seed and
 from NumPy's `RandomState`, whose streams are frozen, so the same measurements give the same draws.

@@ -1,4 +1,4 @@
-"""How good the evidence behind a decision is: a grade from A to D with its reasons. Pure.
+"""How good the evidence behind a decision is: a grade from A to D with its reasons.
 
 A: the decision is CLEAR or LIKELY, its leaders were repeated in fresh processes, the intervals
 include what differs between processes, the machine was steady, equal workers differ by less than

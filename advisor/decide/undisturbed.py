@@ -1,4 +1,4 @@
-"""Speed-ups of the visits that other work disturbed least, which two runs are compared by. Pure."""
+"""Speed-ups of the visits that other work disturbed least, which two runs are compared by."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from probes.outcome import Failure, SkipCause
 
 #: Why a run skipped arms that it could have measured.
 SKIPPED_BY_THE_RUN: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
-#: Arms that may meet a constraint that no arm meets for certain.
+#: Arms that a sentence names; further ones are counted.
 MOST_NAMED = 3
 #: A budget that is named has at least this many times the seconds of the one that did not suffice.
 LEAST_MORE = 1.5

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 
 from advisor.domain.errors import (
+    BudgetSpentError,
     MachineUnfitError,
     NewerVersionError,
     NoRecipeError,
@@ -169,6 +170,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.problem is not None and self.problem.name == MachineUnfitError.name
 
     @property
+    def exit_code(self) -> int:
+        """That of the problem, or of a spent budget: no other arm was measured in time."""
+        if self.problem is not None:
+            return self.problem.exit_code
+        decision = self.recommendation.decision if self.recommendation else None
+        is_cut = decision is not None and decision.word is None and decision.outstanding
+        return BudgetSpentError.exit_code if is_cut else 0
+
+    @property
     def is_stored_here(self) -> bool:
         """Whether the run can be resumed here: it is not another one's answer to this question."""
         return not (self.foreign or self.provenance)
@@ -253,7 +263,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
 
     @property
-    def winner(self) -> str:
+    def label(self) -> str:
         """The recommended arm, or why a list has none: another version may have stored the run."""
         name = self.problem.name if self.problem is not None else ""
         is_unread = name in {RunFileError.name, NewerVersionError.name}

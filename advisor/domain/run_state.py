@@ -178,7 +178,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         return {shape: groups[-1].arms for shape, groups in self.groups.items()}
 
     @property
-    def controls(self) -> set[str]:
+    def baselines(self) -> set[str]:
         """The baseline and its duplicate, which every race group contains."""
         return {self.plan.baseline.id, self.plan.duplicate} - {""}
 

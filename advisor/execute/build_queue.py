@@ -11,8 +11,8 @@ from advisor.domain.run_state import RunState
 from advisor.execute import remaining
 from advisor.execute.build_rules import (
     Builds,
-    Start,
-    Wait,
+    StartBuild,
+    WaitToBuild,
     must_build_alone,
     next_step,
     payback_limit,
@@ -83,17 +83,17 @@ def early_arms(progress: RunInProgress, arms: Sequence[Arm]) -> Sequence[Arm]:
         return arms
     at_once = without_waiting(order_builds(arms, state, progress.question), progress)
     arms = [each for each in arms if each in at_once]
-    controls = [each for each in arms if each.id in state.controls]
+    baselines = [each for each in arms if each.id in state.baselines]
     most = progress.header.catalogue.presets.builds.early_seconds
-    quick = [each for each in arms if each not in controls and each.is_built_within(most)]
+    quick = [each for each in arms if each not in baselines and each.is_built_within(most)]
     if not quick:
         return arms
     first = {each.workflow: each.id for each in reversed(quick)}
     further = [each.id for each in quick if each.id not in first.values()]
-    duplicates = [each for each in controls if each.duplicate_of]
+    duplicates = [each for each in baselines if each.duplicate_of]
     free = max(0, progress.builds_at_once - len(first) - len(duplicates))
     chosen = {*first.values(), *further[:free]}
-    return [*controls, *(each for each in quick if each.id in chosen)]
+    return [*baselines, *(each for each in quick if each.id in chosen)]
 
 
 def arms_to_import(
@@ -102,7 +102,7 @@ def arms_to_import(
     """Return the arms whose builds will begin first; with one build at a time, the early ones."""
     if progress.builds_at_once == 1:
         return early
-    most = max(progress.builds_at_once, len(progress.state.controls))
+    most = max(progress.builds_at_once, len(progress.state.baselines))
     later = order_builds(
         [each for each in arms if each not in early], progress.state, progress.question
     )
@@ -129,12 +129,12 @@ class BuildQueue:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
         for planned in tuple(self.waiting):
             step = next_step(planned, self._builds(running), self.progress)
-            if isinstance(step, Wait):
+            if isinstance(step, WaitToBuild):
                 if step.for_race:
                     continue
                 return None
             self.waiting.remove(planned)
-            if isinstance(step, Start):
+            if isinstance(step, StartBuild):
                 return self._start(planned, step)
             if step.failure is not None:
                 self.skipped.append((planned, step.failure))
@@ -160,7 +160,7 @@ class BuildQueue:
             wait_for_baseline=not self.starts_at_once,
         )
 
-    def _start(self, planned: Arm, step: Start) -> NextBuild:
+    def _start(self, planned: Arm, step: StartBuild) -> NextBuild:
         state, is_running = self.progress.state, self.progress.session.is_running(planned.id)
         expected_seconds_left = self._expected_seconds_left(planned)
         self._has_started = True

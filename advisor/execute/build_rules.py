@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from advisor.decide.unmeasured import more_time
 from advisor.domain.errors import OptionValueError
@@ -39,24 +39,27 @@ ALLOWANCE = 1.25
 SUFFICIENT = 2.0
 
 
-class Start(NamedTuple):
+class StartBuild(NamedTuple):
     """The build starts within the limit."""
 
     limit: BuildLimit | None
 
 
-class Wait(NamedTuple):
+class WaitToBuild(NamedTuple):
     """The arm stays in the queue; only one that waits for a race may be overtaken."""
 
     #: False where it waits for memory, or for the first calls of the baseline.
     for_race: bool
 
 
-class Skip(NamedTuple):
+class SkipBuild(NamedTuple):
     """The arm is not built."""
 
     #: Reason why the arm is not built; None for an arm whose worker has failed already.
     failure: Failure | None
+
+
+BuildStep: TypeAlias = StartBuild | WaitToBuild | SkipBuild
 
 
 class Builds(NamedTuple):
@@ -73,21 +76,21 @@ class Builds(NamedTuple):
     wait_for_baseline: bool = False
 
 
-def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> Start | Wait | Skip:
+def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> BuildStep:
     """Return what happens with the build of this arm now."""
     state, session = progress.state, progress.session
     if waits_for_race(planned, builds.unraced, progress):
-        return Wait(for_race=True)
+        return WaitToBuild(for_race=True)
     if not _has_memory(builds, progress, is_alone=must_build_alone(planned, state)):
-        return Wait(for_race=False)
+        return WaitToBuild(for_race=False)
     waits = builds.wait_for_baseline and planned != state.plan.baseline
     if waits and not _is_baseline_measured(progress):
-        return Wait(for_race=False)
+        return WaitToBuild(for_race=False)
     if session.has_started(planned.id) and not session.is_running(planned.id):
-        return Skip(None)
+        return SkipBuild(None)
     limit = payback_limit(state, planned.id, progress.question)
     failure = remaining.failure_of_sibling(state, planned) or _too_long(planned, limit, progress)
-    return Start(limit) if failure is None else Skip(failure)
+    return StartBuild(limit) if failure is None else SkipBuild(failure)
 
 
 def must_build_alone(planned: Arm, state: RunState) -> bool:
@@ -103,7 +106,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     race.
     """
     state = progress.state
-    if not remaining.skips_losing_arms(progress.question) or planned.id in state.controls:
+    if not remaining.skips_losing_arms(progress.question) or planned.id in state.baselines:
         return False
     is_quick = planned.is_built_within(IMPORT_SECONDS)
     if is_quick and planned.called_for is not None:
@@ -111,7 +114,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     rivals = [
         each
         for each in ahead
-        if each.id not in state.controls and promise_of(each) > 0 and not is_overdue(each, state)
+        if each.id not in state.baselines and promise_of(each) > 0 and not is_overdue(each, state)
     ]
     if promise_of(planned) <= 0:
         return bool(rivals)
@@ -161,7 +164,7 @@ def _has_memory(builds: Builds, progress: RunInProgress, *, is_alone: bool) -> b
     if builds.running:
         is_refused = builds.is_alone or is_alone
         return not is_refused and headroom.fits_another_worker(builds.running)
-    known = state.raced_arms | state.controls
+    known = state.raced_arms | state.baselines
     has_new_arm = not known.issuperset(racing.raceable_arms(progress))
     return (builds.is_first and not has_new_arm) or headroom.fits_another_worker()
 
@@ -177,14 +180,14 @@ def payback_limit(state: RunState, arm: str, question: Question) -> BuildLimit |
     """Return the build seconds of `arm` that the requested number of requests cannot pay back.
 
     After these seconds a built arm would have served all requests, even if the calls of `arm` took
-    no time. None for the controls, and if no number of requests is given or no arm is built.
+    no time. None for the baselines, and if no number of requests is given or no arm is built.
     """
     built = [
         next(process for process in state.processes[other.id] if process.ready)
         for other in state.plan.arms
         if other.id != arm and state.is_valid(other.id)
     ]
-    if question.requests is None or not built or arm in state.controls:
+    if question.requests is None or not built or arm in state.baselines:
         return None
     seconds = max(
         min(_seconds_to_serve(question.requests, process, shape) for process in built)
@@ -207,7 +210,7 @@ def _seconds_to_serve(requests: int, process: ProcessState, shape: Shape) -> flo
 def _too_long(planned: Arm, limit: BuildLimit | None, progress: RunInProgress) -> Failure | None:
     """Return the failure of an arm that is not expected to end within its limit and in time."""
     seconds = _expected_seconds(progress.state, planned)
-    if seconds is None or planned.id in progress.state.controls:
+    if seconds is None or planned.id in progress.state.baselines:
         return None
     if limit is not None and seconds > HOPELESS_FACTOR * limit.seconds:
         expected = format_number(seconds, digits=2)
@@ -252,7 +255,7 @@ def builds_are_over(progress: RunInProgress) -> bool:
     """
     state = progress.state
     plan = state.plan
-    arms = {each.id for each in plan.arms if each.id not in state.controls}
+    arms = {each.id for each in plan.arms if each.id not in state.baselines}
     others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
     rivals = others - state.failed_arms or arms
     if rivals & {*state.raced_arms, *unraced_arms(progress)}:
@@ -264,10 +267,10 @@ def builds_are_over(progress: RunInProgress) -> bool:
 
 
 def unraced_arms(progress: RunInProgress) -> list[str]:
-    """Return the arms that are built and have not raced, the controls excepted."""
+    """Return the arms that are built and have not raced, the baselines excepted."""
     state = progress.state
     built = [each.id for each in state.plan.arms if progress.session.is_built(each.id)]
-    known = state.raced_arms | state.controls
+    known = state.raced_arms | state.baselines
     return [arm for arm in built if arm not in known and state.plan.baseline.id in built]
 
 

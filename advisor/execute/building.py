@@ -12,7 +12,14 @@ from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import remaining
 from advisor.execute.build_queue import BuildQueue, arms_to_import, early_arms, order_builds
-from advisor.execute.build_rules import Builds, Skip, Start, Wait, builds_are_over, next_step
+from advisor.execute.build_rules import (
+    Builds,
+    SkipBuild,
+    StartBuild,
+    WaitToBuild,
+    builds_are_over,
+    next_step,
+)
 from advisor.execute.race_pause import RacePause
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
@@ -203,12 +210,12 @@ def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[Run
         if planned != baseline and builds_are_over(progress):
             return
         step = next_step(planned, Builds(), progress)
-        if isinstance(step, Wait):
+        if isinstance(step, WaitToBuild):
             return
-        if isinstance(step, Skip) and step.failure is not None:
+        if isinstance(step, SkipBuild) and step.failure is not None:
             yield from session.drop(planned.id, step.failure)
             continue
-        if isinstance(step, Start):
+        if isinstance(step, StartBuild):
             yield from session.build(planned.id, step.limit)
         if planned == baseline and not session.is_running(planned.id):
             raise progress.state.worker_error(planned.id)

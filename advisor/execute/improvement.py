@@ -5,6 +5,7 @@ The results are kept in the run.
 
 from __future__ import annotations
 
+import collections
 import difflib
 from collections.abc import Callable, Iterable, Iterator
 
@@ -48,7 +49,7 @@ def improve(
     for the calls of each code. `tell` gets a line about what comes next. Raise `VerificationError`
     if there is nothing to try.
     """
-    if not (variants := find_variants(answer, run.state())):
+    if not (variants := collections.deque(find_variants(answer, run.state()))):
         raise VerificationError(
             f"there is nothing to try on the code of run {answer.run_id}",
             "name a run of one pass in float32 on a device with bfloat16, or with graph breaks",
@@ -56,7 +57,8 @@ def improve(
     config = config_for_snippets(run, context)
     with run.writer() as writer:
         recorder = Recorder(run.state(), context.clock, writer.append)
-        for arm, variant in variants:
+        while variants:
+            arm, variant = variants.popleft()
             tell(f"{arm}: running its code with {variant.title}")
             own, changed = compose(arm, ""), compose(arm, variant.lines)
             is_precision = variant.graph_breaks is None

@@ -77,7 +77,7 @@ class RacePause:
         if not skips_losing_arms(progress.question):
             return running
         rivals = [each for each in arms if each.id in ready]
-        needed = progress.state.controls
+        needed = progress.state.baselines
         return [
             each
             for each in running

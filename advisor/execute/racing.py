@@ -122,7 +122,7 @@ def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
     """Race the arms at each shape, with equal shares of the measuring time that is left.
 
     It stops when the baseline has ended. After the end of races, arms that join late race against
-    the controls and leaders alone.
+    the baselines and leaders alone.
     """
     question = progress.question
     counts = DiscardCounts(progress.header.catalogue.presets.visit_limits)

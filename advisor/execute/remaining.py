@@ -75,8 +75,8 @@ def waiting_arms(state: RunState, question: Question) -> set[str]:
 
 
 def retained(state: RunState, question: Question) -> set[str]:
-    """Return the arms that stay resident for the next group: the controls and the leaders."""
-    return {*state.controls, *leaders_to_keep(state, question)} - state.failed_arms
+    """Return the arms that stay resident for the next group: the baselines and the leaders."""
+    return {*state.baselines, *leaders_to_keep(state, question)} - state.failed_arms
 
 
 def leaders_to_keep(state: RunState, question: Question) -> list[str]:
@@ -95,9 +95,9 @@ def leaders_to_keep(state: RunState, question: Question) -> list[str]:
 def oom_beside_others(state: RunState) -> set[str]:
     """Return the arms that ran out of memory while several other arms were resident.
 
-    Together with the controls and one leader they may still fit.
+    Together with the baselines and one leader they may still fit.
     """
-    always_resident = state.controls
+    always_resident = state.baselines
     return {
         arm
         for arm, processes in state.processes.items()

@@ -217,8 +217,12 @@ def _visit_in_turn(
 ) -> Iterator[RunEvent]:
     """Visit the arms in turn at each shape.
 
-    The order rotates from round to round: an arm does not always follow the same other arm.
+    The order rotates from round to round: an arm does not always follow the same other arm. After
+    the end of the run the baselines alone, to which nothing is compared, are not visited.
     """
+    rivals = {each.id for each in arms} - progress.state.baselines
+    if progress.clock() >= progress.end and not any(map(progress.session.is_running, rivals)):
+        return
     counts = racing.DiscardCounts(progress.header.catalogue.presets.visit_limits)
     shapes = progress.question.shapes
     for index, shape in enumerate(shapes):

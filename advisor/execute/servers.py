@@ -58,7 +58,7 @@ def measure_servers(
     header = session.config.header
     yield from _make_reference(session, recorder)
     python = find_interpreter(header.catalogue, header.machine)
-    load = ServerLoad(session, recorder, load_question, python)
+    generator = ServerLoad(session, recorder, load_question, python)
     # The usual baseline is the slowest one as a rule. Once a faster one is known, it needs few
     # blocks.
     arms = sorted(recorder.state.plan.arms, key=lambda each: each.workflow == SERVING_BASELINE)
@@ -66,16 +66,16 @@ def measure_servers(
         if is_complete(recorder.state, planned.id, SEARCH):
             continue
         is_late = clock() >= end and planned.workflow != SERVING_BASELINE
-        if is_late and any(load.goodput(each) is not None for each in arms):
+        if is_late and any(generator.goodput(each) is not None for each in arms):
             number = recorder.state.next_process_number(planned.id)
             reason = f"not started: the {session.config.question.seconds:g} s of the run were over"
             fix = more_time(recorder.state, header.question)
             late = Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
             yield from session.drop(planned.id, late, number)
             continue
-        yield from load.measure_arm(planned, SEARCH)
-    found = [each for each in arms if load.goodput(each) is not None]
-    leading = [each for each in reversed(found) if load.may_lead(each)]
+        yield from generator.measure_arm(planned, SEARCH)
+    found = [each for each in arms if generator.goodput(each) is not None]
+    leading = [each for each in reversed(found) if generator.may_lead(each)]
     if clock() >= end:
         return
     if leading and REPEAT not in recorder.state.repeats:
@@ -83,7 +83,7 @@ def measure_servers(
         yield RepetitionStarted(repeat=REPEAT, arms=names)
     for planned in leading:
         if not is_complete(recorder.state, planned.id, REPEAT):
-            yield from load.measure_arm(planned, REPEAT)
+            yield from generator.measure_arm(planned, REPEAT)
 
 
 def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[RunEvent]:

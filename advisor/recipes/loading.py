@@ -141,7 +141,7 @@ def _factory_lines(
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
     comment = COPY if model.is_copy else "your code"
     if place.endswith(".py") and not model.is_copy:
-        comment += f": run this in the folder of {in_comment(file_name(place))}"
+        comment += f": save and run this in the folder of {in_comment(file_name(place))}"
     imported = [f"from {module} import {function}  # {comment}"]
     names = module.split(".")
     if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):

@@ -235,7 +235,7 @@ def describe_change(name: str, answer: Answer) -> str:
     if not is_file(name):
         return ""
     before, now = (AnswerSummary.of(each) for each in (read_answer(name), answer))
-    was, found = (f"{each.decision_word or ''} {each.winner}".strip() for each in (before, now))
+    was, found = (f"{each.decision_word or ''} {each.label}".strip() for each in (before, now))
     return f"the file says {was}; the present rules say {found}" if was != found else ""
 
 

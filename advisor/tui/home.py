@@ -102,7 +102,7 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
 def describe_winner(summary: AnswerSummary) -> str:
     mark = "" if summary.fit else BUSY_MARK
     mark = OPEN_MARK if summary.decision_word == "OPEN" else mark
-    return f"{summary.winner}{mark if summary.arm else ''}"
+    return f"{summary.label}{mark if summary.arm else ''}"
 
 
 def format_age(created: dt.datetime, now: dt.datetime) -> str:

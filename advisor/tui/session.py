@@ -119,7 +119,7 @@ class RunSession:
 
     def why_not_skipped(self, arm: str) -> str:
         """Return why an arm cannot be skipped; empty if it can, also before its worker starts."""
-        if arm in self.state.controls:
+        if arm in self.state.baselines:
             return f"{arm} cannot be skipped: the other arms are compared with it"
         return f"{arm} has ended" if self.state.last_process(arm).outcome is not None else ""
 

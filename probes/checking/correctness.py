@@ -39,7 +39,9 @@ def check_outputs(
     checks: list[OutputCheck] = []
     samples: list[list[Any]] = []
 
-    def record(accuracy_class: AccuracyClass, fault: Fault) -> Checked:
+    def record(
+        accuracy_class: AccuracyClass, fault: Fault, checks: Sequence[OutputCheck]
+    ) -> Checked:
         checked = Checked(shape, accuracy_class, reference.name)
         if checks:
             worst = find_worst(checks)
@@ -62,7 +64,7 @@ def check_outputs(
     for number, returned in enumerate(produced):
         every = whole.with_values(number, returned)
         if structural := _find_structural_fault(whole, number, every):
-            return record("incorrect", structural[0]), structural[1]
+            return record("incorrect", structural[0], checks), structural[1]
         outputs = whole.keep_compared(every)
         samples.append(
             [
@@ -75,11 +77,10 @@ def check_outputs(
             for index, array in enumerate(outputs)
         ]
         if not all(check.deviation.is_finite for check in checks):
-            checks = []
-            return record("incorrect", "not-finite"), NOT_FINITE
+            return record("incorrect", "not-finite", []), NOT_FINITE
     checks = pool_integers(reference, checks, rules) if checks else []
     accuracy_class, fault, reason = _judge_all(whole, reference, checks, samples, rules)
-    return record(accuracy_class, fault), reason
+    return record(accuracy_class, fault, checks), reason
 
 
 def _judge_all(

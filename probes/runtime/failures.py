@@ -73,6 +73,12 @@ REFUSALS = (
         " dictionaries",
     ),
     Refusal(
+        r"Can't serialize TreeSpec of namedtuple class <class '([^']+)'>",
+        "a package of AOTInductor does not know the class of the model's outputs, {name}",
+        "call torch.utils._pytree._register_namedtuple({short}, serialized_type_name='{name}') in"
+        " the model's file; else return a plain tuple or a dictionary",
+    ),
+    Refusal(
         r"No ONNX function found for <OpOverload\(op='([^']+)'.* complex-valued",
         "ONNX has no operator for {name} of complex numbers, which the model calls",
         "compute with tensors of both parts (torch.view_as_real)",

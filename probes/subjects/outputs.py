@@ -158,7 +158,8 @@ def count_flops(call: Callable[[], object]) -> int | None:
             call()
     except torch.OutOfMemoryError:
         raise
-    except (RuntimeError, TypeError):
+    except (AssertionError, RuntimeError, TypeError):
+        # The first one is of its module tracker, for a view of a parameter without gradients.
         return None
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import json
 import os
-import pathlib
 import sys
 from importlib import metadata
 from typing import Any
@@ -27,6 +26,8 @@ import xllamacpp  # noqa: E402 - after `llama_cpp_server` has set the variable t
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 #: Likeliest tokens that are asked for at each position.
 TOP_LOGPROBS = 64
+#: Fields of each request that is timed, and of those that users are shown.
+FIELDS = {"temperature": 0, "ignore_eos": True, "cache_prompt": False}
 #: Requests that its server computes at the same time, as llama-server does by default.
 SERVED_SLOTS = 4
 
@@ -49,9 +50,8 @@ def settings(request: Request) -> dict[str, str]:
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     if subject.engine is None:
         file = write_model(subject, request)
-        options = engine_options(
-            file, max(request.batch_sizes), context_of(subject.request), subject
-        )
+        slots, context = max(request.batch_sizes), context_of(subject.request)
+        options = engine_options(str(file), slots, context, request.threads, subject.dtype)
         parameters = llama_cpp_server.parameters_of(options)
         parameters.hostnames = [socket_path(subject.request)]
         subject.engine = xllamacpp.Server(parameters)
@@ -62,15 +62,13 @@ def context_of(request: Request) -> int:
     return request.input_tokens + request.output_tokens + 1
 
 
-def engine_options(
-    file: pathlib.Path, slots: int, context: int, subject: EngineSubject
-) -> dict[str, Any]:
+def engine_options(file: str, slots: int, context: int, threads: int, dtype: str) -> dict[str, Any]:
     return {
-        "file": str(file),
+        "file": file,
         "slots": slots,
         "context": context,
-        "threads": subject.request.threads,
-        "cache": TYPES[subject.dtype],
+        "threads": threads,
+        "cache": TYPES[dtype],
     }
 
 
@@ -113,8 +111,7 @@ class EngineGeneration(EngineProgram):
         return [np.array(rows, dtype=np.int64)]
 
     def generate(self, device_inputs: list[list[int]], new_tokens: int, **options: Any) -> Any:
-        fixed = {"temperature": 0, "cache_prompt": False}
-        asked = {"prompt": device_inputs, "max_tokens": new_tokens, **fixed, **options}
+        asked = {"prompt": device_inputs, "max_tokens": new_tokens, **FIELDS, **options}
         answer = self.engine.handle_completions(asked)
         if "choices" not in answer:
             raise RuntimeError(f"the engine refuses the prompts: {answer}")
@@ -137,7 +134,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
     file = write_model(subject, request)
     length = request.load["most_tokens"] + 1
-    options = engine_options(file, SERVED_SLOTS, length, subject)
+    options = engine_options(str(file), SERVED_SLOTS, length, request.threads, subject.dtype)
     return Server(
         command=[sys.executable, llama_cpp_server.__file__, json.dumps({**options, "port": port})],
         user_command=user_command(options),
@@ -148,7 +145,7 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
             "slots": str(SERVED_SLOTS),
             "max model length": str(length),
         },
-        fields={"temperature": 0.0, "ignore_eos": True, "cache_prompt": False},
+        fields=FIELDS,
         separator="",
     )
 
@@ -169,9 +166,10 @@ def user_command(options: dict[str, Any]) -> str:
 
 
 def serving_command(request: Request) -> str:
-    slots = max(request.batch_sizes)
-    context = slots * context_of(request)
-    return f"llama-server --model model.gguf --parallel {slots} --ctx-size {context}"
+    slots, context = max(request.batch_sizes), context_of(request)
+    return user_command(
+        engine_options("model.gguf", slots, context, request.threads, request.dtype)
+    )
 
 
 def integration(subject: Any, request: Request) -> str:
@@ -179,6 +177,7 @@ def integration(subject: Any, request: Request) -> str:
     context = slots * context_of(request)
     native, quantised = TYPES[request.dtype], request.options.get("weights")
     flash_attention = "DISABLED" if native == "F32" else "AUTO"
+    fields = ", ".join(f'"{name}": {value}' for name, value in FIELDS.items())
     converted, file, quantise = (quantised or native).lower(), "model.gguf", ""
     if quantised not in {None, OUTER_TYPE}:
         converted, file = native.lower(), "quantised.gguf"
@@ -202,7 +201,7 @@ parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYP
 parameters.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_{flash_attention}
 engine = xllamacpp.Server(parameters)
 # Each call:
-asked = {{"prompt": prompts.tolist(), "max_tokens": {request.output_tokens}, "temperature": 0, "ignore_eos": True, "logprobs": 1}}
+asked = {{"prompt": prompts.tolist(), "max_tokens": {request.output_tokens}, {fields}, "logprobs": 1}}
 answer = engine.handle_completions(asked)
 tokens = [[step["id"] for step in choice["logprobs"]["content"]] for choice in answer["choices"]]
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -128,7 +128,7 @@ def test_messages_that_are_no_text_are_refused(
 
 @inputs(100)
 @given(chance=CHANCE)
-def test_what_does_not_belong_to_its_token_is_refused_and_nothing_else(
+def test_what_does_not_belong_to_its_command_is_refused_and_nothing_else(
     chance: random.Random, tmp_path: pathlib.Path
 ) -> None:
     commands = ["start", *chance.choices([*HONEST][1:], k=chance.randrange(5))]

@@ -60,7 +60,7 @@ def example(kind: inspect.Type, *, bare: bool) -> Any:
             return SIMPLE[type(kind)]
 
 
-def test_every_token_is_documented() -> None:
+def test_every_command_is_documented() -> None:
     documented = re.findall(r"^    ([a-z-]+(?: hold)?)", str(protocol.__doc__), re.MULTILINE)
     assert {*documented} == {*STEPS} - {"start"}
 

@@ -91,7 +91,7 @@ def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
     assert describe_winner(clear) == "quick"
     assert describe_winner(replace(clear, decision_word="OPEN")) == f"quick{OPEN_MARK}"
     assert describe_winner(AnswerSummary()) == "no answer"
-    assert AnswerSummary(problem=Problem.of(RunFileError("", ""))).winner == "cannot be read"
+    assert AnswerSummary(problem=Problem.of(RunFileError("", ""))).label == "cannot be read"
 
 
 def test_a_speed_of_a_busy_machine_is_not_shown_as_a_fact(sample_run: Run) -> None:

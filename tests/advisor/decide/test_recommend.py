@@ -482,6 +482,9 @@ def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expec
     nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
     undecided = machine_unfit(noisy, "", unknown, unknown).what
+    slower = replace(measured, speedup=Interval(value=4.2, low=0.6, high=8.0))
+    maybe_slower = RankedArm(builders.scored_arm("two"), slower)
+    assert machine_unfit(noisy, "", maybe_slower, maybe_slower).what == undecided
     late = [builders.unmeasured("three", fix="ask again with --budget 5min")]
     busy = replace(noisy, visits=VisitCounts(made=10, discarded=0, unfit=6))
     longer = machine_unfit(busy, "", unknown, unknown, late=late).next_step

@@ -17,7 +17,15 @@ from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState
 from advisor.execute import build_rules
-from advisor.execute.build_rules import Builds, Skip, Start, Wait, next_step, payback_limit
+from advisor.execute.build_rules import (
+    Builds,
+    BuildStep,
+    SkipBuild,
+    StartBuild,
+    WaitToBuild,
+    next_step,
+    payback_limit,
+)
 from advisor.report.answer_files import answer_of_run
 from probes.outcome import Failure, Outcome
 
@@ -33,10 +41,10 @@ GAINING, SIBLING, HANGING = (
 CALLED_FOR = builders.arm("cl", called_for="conv", expected_build_seconds=1.0, possible_points=0.0)
 ENGINE, UNKNOWN = builders.arm("engine", builds_alone=True), builders.arm("unknown")
 FAILURE = Failure("unsupported", "open", "it has no such operator")
-ENDED, START = {"ended": [BASELINE, "failed"]}, Start(None)
+ENDED, START = {"ended": [BASELINE, "failed"]}, StartBuild(None)
 RUNNING, SHORT = {"building": [SIBLING.id]}, {"fits": False}
-RACE, MEMORY = Wait(for_race=True), Wait(for_race=False)
-STEPS: dict[str, tuple[Arm, Builds, dict[str, Any], Start | Wait | Skip]] = {
+RACE, MEMORY = WaitToBuild(for_race=True), WaitToBuild(for_race=False)
+STEPS: dict[str, tuple[Arm, Builds, dict[str, Any], BuildStep]] = {
     "gain known, nothing ahead": (SIBLING, Builds(), {}, START),
     "builds alone, nothing ahead": (ENGINE, Builds(), {}, START),
     "gain unknown, gain ahead": (UNKNOWN, Builds(unraced=[GAINING]), {}, RACE),
@@ -55,15 +63,20 @@ STEPS: dict[str, tuple[Arm, Builds, dict[str, Any], Start | Wait | Skip]] = {
     "an arm waits for its race": (UNKNOWN, Builds(), {**SHORT, "ready": ["compile"]}, MEMORY),
     "baseline alone is ready": (UNKNOWN, Builds(), {**SHORT, "ready": [BASELINE]}, START),
     "baseline not measured": (UNKNOWN, Builds(wait_for_baseline=True), {}, MEMORY),
-    "baseline ended": (builders.arm(BASELINE), Builds(wait_for_baseline=True), ENDED, Skip(None)),
-    "failed before": (builders.arm("failed"), Builds(), ENDED, Skip(None)),
-    "sibling failed": (builders.arm("failed/other"), Builds(), ENDED, Skip(FAILURE)),
+    "baseline ended": (
+        builders.arm(BASELINE),
+        Builds(wait_for_baseline=True),
+        ENDED,
+        SkipBuild(None),
+    ),
+    "failed before": (builders.arm("failed"), Builds(), ENDED, SkipBuild(None)),
+    "sibling failed": (builders.arm("failed/other"), Builds(), ENDED, SkipBuild(FAILURE)),
 }
 
 
 @pytest.mark.parametrize(("planned", "builds", "found", "step"), STEPS.values(), ids=STEPS)
 def test_a_build_starts_waits_or_is_skipped(
-    planned: Arm, builds: Builds, found: dict[str, Any], step: Start | Wait | Skip
+    planned: Arm, builds: Builds, found: dict[str, Any], step: BuildStep
 ) -> None:
     processes = {
         BASELINE: ProcessState(),
@@ -83,8 +96,8 @@ def test_a_build_that_is_expected_to_exceed_its_limit_by_far_is_not_started(
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
     planned = builders.arm("compiled", expected_build_seconds=expected)
     found = next_step(planned, Builds(), progress_of(StillSession(), state, WITH_REQUESTS))
-    assert isinstance(found, Start) == starts
-    if isinstance(found, Skip):
+    assert isinstance(found, StartBuild) == starts
+    if isinstance(found, SkipBuild):
         failure = builders.known(found.failure)
         assert failure.skip_cause == "build-limit"
         assert f"{expected:g} s" in failure.reason
@@ -122,10 +135,12 @@ def test_a_build_that_cannot_end_in_time_is_left_out(
     )
     progress = progress_of(StillSession(), state, builders.question(), races_end=left)
     found = next_step(planned, Builds(), progress)
-    assert isinstance(found, Start) == is_built
-    if isinstance(found, Skip):
+    assert isinstance(found, StartBuild) == is_built
+    if isinstance(found, SkipBuild):
         assert builders.known(found.failure).skip_cause == "out-of-time"
-    assert isinstance(next_step(arms[0], Builds(), progress), Start), "no rule leaves out a control"
+    assert isinstance(next_step(arms[0], Builds(), progress), StartBuild), (
+        "no rule leaves out a baseline"
+    )
 
 
 @pytest.mark.parametrize(("budget", "is_refused"), [("10s", True), ("30s", False), ("", False)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from unittest import mock
 
@@ -28,6 +28,7 @@ from advisor.domain.run_events import (
     ProvisionalAnswer,
     RaceClosed,
     RepetitionStarted,
+    RunEvent,
     WorkerEnded,
     WorkerSpawned,
 )
@@ -361,6 +362,16 @@ def test_no_repetition_begins_builds_or_makes_further_rounds_after_the_end_of_th
     assert {number for _, _, number in session.order} == {1, 2}, "the fewest that count"
     _, state = repeat(after_repetitions(CLEAR), end=0.0)
     assert state.repeats == {}
+
+
+def test_after_the_end_the_baselines_alone_are_not_visited(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build_too_late(session: SimulatedSession, arm: str, *, end: float) -> Iterator[RunEvent]:
+        session.machine.now = max(session.machine.now, end)
+        yield from session.stop([arm] if arm == "compiled" else [])
+
+    monkeypatch.setattr(SimulatedSession, "build", build_too_late)
+    session, _ = repeat(after_repetitions(CLEAR), end=0.1)
+    assert session.order == []
 
 
 def test_a_budget_without_time_for_open_decisions_has_its_own_repetitions_only() -> None:

@@ -79,7 +79,7 @@ respond()
     assert scripts.messages_until_end(worker) == ended
 
 
-def test_sending_a_token_to_a_worker_that_exited_is_no_error(scripts: ScriptedWorkers) -> None:
+def test_sending_a_command_to_a_worker_that_exited_is_no_error(scripts: ScriptedWorkers) -> None:
     worker = scripts.start("")
     worker.popen.wait()
     scripts.supervisor.send(worker, "build")
@@ -312,7 +312,7 @@ def test_each_phase_has_its_own_deadline(scripts: ScriptedWorkers, phase: Phase)
 @pytest.mark.parametrize(
     ("command", "phase"), [("build", "open"), ("visit 1 1", "measure"), ("stop", "done")]
 )
-def test_a_token_starts_the_deadline_of_its_phase(
+def test_a_command_starts_the_deadline_of_its_phase(
     scripts: ScriptedWorkers, command: str, phase: Phase
 ) -> None:
     worker = scripts.start("time.sleep(3600)\n", command="")
@@ -335,7 +335,7 @@ def test_a_token_starts_the_deadline_of_its_phase(
     ],
     ids=["imported", "ready", "visited"],
 )
-def test_a_worker_that_waits_for_a_token_has_no_deadline(
+def test_a_worker_that_waits_for_a_command_has_no_deadline(
     scripts: ScriptedWorkers, event: str, command: str
 ) -> None:
     worker = scripts.start(f"{event}\n{WAIT}", command=command)
@@ -424,13 +424,13 @@ def test_more_events_than_a_run_may_have_are_the_failure_of_their_worker(
         "send_event('ready'); send_event('ready')",
     ],
 )
-def test_an_event_that_does_not_belong_to_the_token_is_the_failure_of_its_worker(
+def test_an_event_that_does_not_belong_to_the_command_is_the_failure_of_its_worker(
     scripts: ScriptedWorkers, event: str
 ) -> None:
     scripts.failure_of(f"{event}\ntime.sleep(3600)\n", command="build")
 
 
-def test_a_token_that_comes_early_leaves_the_deadline_of_the_present_phase(
+def test_a_command_that_comes_early_leaves_the_deadline_of_the_present_phase(
     scripts: ScriptedWorkers,
 ) -> None:
     worker = scripts.start("time.sleep(3600)\n")

@@ -50,6 +50,7 @@ def poison(value: Any) -> Any:
 #: Keys of closed sets and of names that connect parts of the document.
 KEPT_KEYS = {
     "schema",
+    "created",
     "kind",
     "status",
     "evidence",

@@ -243,7 +243,7 @@ def test_outputs_are_checked_once_at_the_end(run_commands: Runner) -> None:
 
 
 @pytest.mark.parametrize("command", ["peaks", "nonsense"])
-def test_a_token_of_another_worker_ends_this_one_normally(
+def test_a_command_of_another_worker_ends_this_one_normally(
     command: str, run_commands: Runner
 ) -> None:
     assert run_commands(f"{command}\n").failure is None

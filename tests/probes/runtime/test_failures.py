@@ -7,6 +7,7 @@ import errno
 import json
 import pathlib
 import runpy
+from typing import NamedTuple
 
 import pytest
 import workers
@@ -206,6 +207,21 @@ def test_outputs_in_a_class_that_cannot_be_exported_have_a_next_step(
         found = classify(problem, "build")
         assert (found.status, "Made" in found.reason) == ("unsupported", True)
         assert "register_dataclass(Made, serialized_type_name=" in (found.fix or "")
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+@pytest.mark.stack
+def test_a_named_tuple_that_a_package_does_not_know_has_a_next_step() -> None:
+    pytree = pytest.importorskip("torch").utils._pytree
+    with pytest.raises(NotImplementedError) as raised:
+        pytree.treespec_dumps(pytree.tree_structure(Pair(1, 2)))
+    found = classify(raised.value, "build")
+    assert found.status == "unsupported"
+    assert "_register_namedtuple(Pair, serialized_type_name=" in (found.fix or "")
 
 
 @pytest.mark.stack

@@ -98,6 +98,13 @@ def test_a_call_without_products_has_no_count() -> None:
     assert outputs.count_flops(lambda: torch.ones(3) + 1) is None
 
 
+def test_a_view_of_a_parameter_as_the_input_of_a_layer_is_no_error() -> None:
+    query = torch.nn.Parameter(torch.ones(3, 8))
+    layer = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    with torch.no_grad():
+        outputs.count_flops(lambda: layer(query.expand(2, -1, -1), *[torch.ones(2, 5, 8)] * 2))
+
+
 MODELS = """
 def build(call):
     layer = torch.nn.Linear(16, 16)

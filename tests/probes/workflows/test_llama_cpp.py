@@ -105,3 +105,22 @@ def test_weights_that_stay_native_are_not_engaged(
     assert found.share == share
     assert set(found.facts["weights"]) == {kind, "Q8_0"}
     assert found.weight_bytes == 30
+
+
+def test_the_printed_lines_ask_as_the_timed_calls_do(probe: Any, program: Any) -> None:
+    program(program.feed([np.array([[3, 7]])]))
+    request = types.SimpleNamespace(
+        batch_sizes=[1, 4],
+        input_tokens=2,
+        output_tokens=NEW,
+        threads=3,
+        dtype="float32",
+        options={},
+    )
+    lines = probe.integration(None, request)
+    timed = program.engine.requests[-1]
+    asked = {name: value for name, value in timed.items() if name not in {"prompt", "max_tokens"}}
+    assert asked == probe.FIELDS
+    assert all(f'"{name}": {value}' in lines for name, value in asked.items())
+    command = probe.serving_command(request)
+    assert all(words in command for words in ("--cache-type-v f32", "--threads 3", "--parallel 4"))
