@@ -30,12 +30,8 @@ from probes.events import Opened, PhaseStarted, Ready, Workload
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
-SECONDS = {
-    builders.BASELINE: 0.0094,
-    builders.DUPLICATE: 0.0095,
-    "compiled": 0.0041,
-    "exported": 0.0039,
-}
+SECONDS = {builders.BASELINE: 0.0094, builders.DUPLICATE: 0.0095}
+SECONDS |= {"compiled": 0.0041, "exported": 0.0039}
 ROUNDS = 6
 OPENED = Opened(parameters=500, parameter_bytes=1000, unit="tokens", units_per_sample=32)
 WORKLOAD = Workload(

@@ -67,36 +67,12 @@ class NoiseModel:
 
 
 NOISE_LEVELS = {
-    "independent": NoiseModel(call=0.02, outlier_probability=0.01, outlier=0.3),
-    "quiet": NoiseModel(
-        call=0.005,
-        outlier_probability=0.002,
-        outlier=0.2,
-        wander=0.004,
-        warming=0.01,
-        process=0.002,
-    ),
+    "independent": NoiseModel(0.02, 0.01, 0.3),
+    "quiet": NoiseModel(0.005, 0.002, 0.2, wander=0.004, warming=0.01, process=0.002),
     "normal": NoiseModel(
-        call=0.02,
-        outlier_probability=0.01,
-        outlier=0.3,
-        wander=0.01,
-        warming=0.03,
-        jumps_per_second=0.01,
-        jump=0.02,
-        process=0.004,
+        0.02, 0.01, 0.3, 0.01, warming=0.03, jumps_per_second=0.01, jump=0.02, process=0.004
     ),
-    "noisy": NoiseModel(
-        call=0.06,
-        outlier_probability=0.04,
-        outlier=0.6,
-        wander=0.04,
-        wander_seconds=3.0,
-        warming=0.04,
-        jumps_per_second=0.03,
-        jump=0.06,
-        process=0.008,
-    ),
+    "noisy": NoiseModel(0.06, 0.04, 0.6, 0.04, 3.0, 0.04, 30.0, 0.03, 0.06, 0.008),
 }
 
 

@@ -60,12 +60,8 @@ def count_faults():
 #: Page faults of one such block that is allocated again.
 FAULTS_OF_A_BLOCK = 256
 #: Sizes of small models of transformers, and those of text and of images.
-TINY = {
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-}
+TINY = {"hidden_size": 16, "intermediate_size": 32}
+TINY |= {"num_hidden_layers": 1, "num_attention_heads": 2}
 TEXT = {**TINY, "vocab_size": 50}
 PATCHES = {**TINY, "image_size": 32, "patch_size": 16}
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **TEXT}

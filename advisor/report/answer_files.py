@@ -25,7 +25,13 @@ from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, Problem, encode
 from advisor.domain.constraints import Constraint, Priorities
-from advisor.domain.errors import ExportFileError, MissingExtraError, PlatformError, UserError
+from advisor.domain.errors import (
+    ExportFileError,
+    MissingExtraError,
+    PlatformError,
+    RunIsActiveError,
+    UserError,
+)
 from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.results import Platform, Results
 from advisor.domain.rubric import Rubric
@@ -147,9 +153,13 @@ def answer_of_run(
         catalogue = msgspec.structs.replace(catalogue, rubric=catalogue_files.read(rubric, Rubric))
     header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
     answer = answer_from_stored(header, state, f"{run.directory}")
+    in_progress, problem = is_active and not state.finished, answer.problem
+    if in_progress and problem:
+        problem = Problem.of(RunIsActiveError("the run is still being measured", "wait for it"))
     return msgspec.structs.replace(
         answer,
-        in_progress=is_active and not state.finished,
+        in_progress=in_progress,
+        problem=problem,
         resumable=answer.resumable if not state.finished or run.scratch.is_dir() else False,
         results=_add_times(answer.results, state) if with_times else answer.results,
     )

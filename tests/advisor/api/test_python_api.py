@@ -29,13 +29,8 @@ from probes.outcome import Failure, Outcome
 
 FILE = EVIDENCE / "cpu-demo.json"
 DOCUMENTATION = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
-ONE_ARM: dict[str, Any] = {
-    "gpu": "cpu",
-    "batch_sizes": (1,),
-    "budget": "1s",
-    "workflows": ["quick"],
-    "all_arms": True,
-}
+ONE_ARM: dict[str, Any] = {"gpu": "cpu", "batch_sizes": (1,), "budget": "1s"}
+ONE_ARM |= {"workflows": ["quick"], "all_arms": True}
 
 
 @pytest.fixture

@@ -202,6 +202,10 @@ def test_a_document_states_that_its_run_is_in_progress(run_here: RunCli, stored:
         shown = run_here("show").stdout
         assert "still being measured" in shown
         assert "resume" not in shown
+    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
+    with stored.writer():
+        problem = json.loads(run_here("show", "--json").stdout)["problem"]
+        assert problem["name"] == "run-is-active"
 
 
 def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:

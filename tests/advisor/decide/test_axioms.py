@@ -207,16 +207,7 @@ def test_the_rubric_that_ships_has_the_figures_of_its_description() -> None:
         ).grade
         for speedup in (0.25, 0.5, 1.0, 1.1, 1.5, 3.0, 6.0, 12.0)
     }
-    assert grades == {
-        0.25: -2.0,
-        0.5: -0.5,
-        1.0: 1.0,
-        1.1: 1.5,
-        1.5: 2.5,
-        3.0: 4.0,
-        6.0: 5.5,
-        12.0: 7.0,
-    }
+    assert [*grades.values()] == [-2.0, -0.5, 1.0, 1.5, 2.5, 4.0, 5.5, 7.0]
 
 
 RUNS = 40

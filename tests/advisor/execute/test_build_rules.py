@@ -44,6 +44,7 @@ FAILURE = Failure("unsupported", "open", "it has no such operator")
 ENDED, START = {"ended": [BASELINE, "failed"]}, StartBuild(None)
 RUNNING, SHORT = {"building": [SIBLING.id]}, {"fits": False}
 RACE, MEMORY = WaitToBuild(for_race=True), WaitToBuild(for_race=False)
+AFTER_BASELINE = Builds(wait_for_baseline=True)
 STEPS: dict[str, tuple[Arm, Builds, dict[str, Any], BuildStep]] = {
     "gain known, nothing ahead": (SIBLING, Builds(), {}, START),
     "builds alone, nothing ahead": (ENGINE, Builds(), {}, START),
@@ -62,13 +63,8 @@ STEPS: dict[str, tuple[Arm, Builds, dict[str, Any], BuildStep]] = {
     "another after the first": (UNKNOWN, Builds(is_first=False), SHORT, MEMORY),
     "an arm waits for its race": (UNKNOWN, Builds(), {**SHORT, "ready": ["compile"]}, MEMORY),
     "baseline alone is ready": (UNKNOWN, Builds(), {**SHORT, "ready": [BASELINE]}, START),
-    "baseline not measured": (UNKNOWN, Builds(wait_for_baseline=True), {}, MEMORY),
-    "baseline ended": (
-        builders.arm(BASELINE),
-        Builds(wait_for_baseline=True),
-        ENDED,
-        SkipBuild(None),
-    ),
+    "baseline not measured": (UNKNOWN, AFTER_BASELINE, {}, MEMORY),
+    "baseline ended": (builders.arm(BASELINE), AFTER_BASELINE, ENDED, SkipBuild(None)),
     "failed before": (builders.arm("failed"), Builds(), ENDED, SkipBuild(None)),
     "sibling failed": (builders.arm("failed/other"), Builds(), ENDED, SkipBuild(FAILURE)),
 }

@@ -259,12 +259,8 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
 ) -> None:
     outcome = Failure("out-of-memory", phase="build", reason="the memory is full")
     built = builders.process(*builders.visits([0.4]))
-    processes: dict[str, Any] = {
-        EAGER: built,
-        builders.DUPLICATE: built,
-        **dict.fromkeys(residents, built),
-        "big": (),
-    }
+    ready = (EAGER, builders.DUPLICATE, *residents)
+    processes: dict[str, Any] = {**dict.fromkeys(ready, built), "big": ()}
     recorder = Recorder(builders.run_state(processes), clock=lambda: 0.0, store=lambda _: None)
     recorder.record(WorkerSpawned(arm="big", process=0))
     recorder.record(WorkerEnded(arm="big", process=0, outcome=Outcome(outcome)))

@@ -131,7 +131,7 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(session: Wor
     worker = session.workers[SLOW.id]
     assert_stands_still(worker)
     assert worker.deadline == NEVER
-    pause = 2.0
+    pause = 0.3
     time.sleep(pause)
 
     rest = list(session.build_side_by_side(builds, choose, lambda: False))

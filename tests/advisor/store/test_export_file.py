@@ -120,6 +120,7 @@ def test_an_export_contains_no_directories_of_interpreters_or_of_the_model(run: 
 HEADER = builders.header(
     catalogue=builders.catalogue(builders.workflow("compiled"), builders.workflow("own"))
 )
+WITHOUT_ZONE = msgspec.json.encode(HEADER).replace(b"T12:00:00Z", b"T12:00:00")
 DEEP = b"[" * 100_000 + b"]" * 100_000
 UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTED)
 (VISIT,) = builders.visits([0.1])
@@ -139,12 +140,7 @@ UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTE
         (export_content(HEADER, EVENTS).replace(b'"seed":0', b'"seed":1'), "checksum"),
         (export_content(b"{}", EVENTS), "does not hold a run"),
         (export_content(HEADER, [b"{}"]), "does not hold a run"),
-        (
-            export_content(
-                msgspec.json.encode(HEADER).replace(b"T12:00:00Z", b"T12:00:00"), EVENTS
-            ),
-            "does not hold a run",
-        ),
+        (export_content(WITHOUT_ZONE, EVENTS), "does not hold a run"),
         (export_content(HEADER, [DEEP]), "does not hold a run"),
         (
             export_content(

@@ -56,12 +56,8 @@ def measure_eager(
     return measure(server, "pytorch_eager", place, commands, **asked)
 
 
-PASSES: dict[str, Any] = {
-    "subject": BLOCK,
-    "batch_sizes": [1, 2],
-    "input_tokens": 9,
-    "lengths": [[4, None], [9, None]],
-}
+PASSES: dict[str, Any] = {"subject": BLOCK, "batch_sizes": [1, 2]}
+PASSES |= {"input_tokens": 9, "lengths": [[4, None], [9, None]]}
 
 
 @pytest.fixture(scope="module")

@@ -28,12 +28,8 @@ from probes.subjects import checkpoint
 from probes.subjects.checkpoint import CheckpointInfo, EngineSubject
 from probes.workflows import sglang, vllm
 
-LOAD: dict[str, Any] = {
-    "most_tokens": 64,
-    "input_tokens": 40,
-    "start_seconds": 20.0,
-    "request_seconds": 5.0,
-}
+LOAD: dict[str, Any] = {"most_tokens": 64, "input_tokens": 40}
+LOAD |= {"start_seconds": 20.0, "request_seconds": 5.0}
 SERVER = Server(command=[], model="m", settings={})
 
 

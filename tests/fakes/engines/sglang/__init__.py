@@ -20,13 +20,8 @@ FIELDS = {
     "log_level",
 }
 #: Used parameters of `Engine.generate`.
-PARAMETERS = {
-    "input_ids",
-    "sampling_params",
-    "return_logprob",
-    "logprob_start_len",
-    "top_logprobs_num",
-}
+PARAMETERS = {"input_ids", "sampling_params", "return_logprob"}
+PARAMETERS |= {"logprob_start_len", "top_logprobs_num"}
 
 
 class Engine:
