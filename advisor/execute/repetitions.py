@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from advisor.decide.race import FEWEST_ROUNDS, results_by_shape
 from advisor.decide.rounds import arms_by_speed
@@ -51,15 +51,16 @@ def order_repetitions(arms: Sequence[Arm]) -> list[Arm]:
     return [baseline, *others[:1], *duplicates, *others[1:]]
 
 
-def builds_to_repeat(answer: Answer) -> set[str]:
+def builds_to_repeat(answer: Answer, seconds: float) -> set[str]:
     """Return the arms whose cold build, made alongside others, limits a grade or the break-even.
 
-    They are built again alone, with empty caches.
+    They are built again alone, with empty caches, if that leaves half of the `seconds` of the run.
     """
     beside_others = {
         measured.arm
         for measured in answer.results.measurements
         if (measured.build_seconds.builds_at_once or 1) > 1
+        and 2 * measured.build_seconds.cold <= seconds
     }
     limited = {
         scored.arm
@@ -141,7 +142,7 @@ def build_ahead(progress: RunInProgress) -> None:
     arms = _next_arms(progress, 1)
     if len(arms) < progress.builds_at_once and session.headroom.fits_another_worker():
         numbered = [(each, state.next_process_number(each.id)) for each in arms]
-        cold = builds_to_repeat(progress.answer())
+        cold = builds_to_repeat(progress.answer(), progress.end - progress.clock())
         fits = session.headroom.fits_another_worker(len(arms))
         session.add_standbys(numbered, {each.id for each in arms} - cold if fits else set())
 
@@ -168,22 +169,23 @@ def _repeat_once(progress: RunInProgress, number: int) -> Iterator[RunEvent]:
         if not arms:
             return
         yield RepetitionStarted(repeat=number, arms=tuple(each.id for each in arms))
-    cold = builds_to_repeat(progress.answer())
-    yield from _repeat_in_groups(progress, number, cold)
+    yield from _repeat_in_groups(progress, number)
     yield from progress.session.stop()
 
 
-def _repeat_in_groups(
-    progress: RunInProgress, number: int, cold: Collection[str]
-) -> Iterator[RunEvent]:
+def _repeat_in_groups(progress: RunInProgress, number: int) -> Iterator[RunEvent]:
     """Make one repetition in groups that fit in memory, each with the baseline.
 
-    The caches of the arms in `cold` are removed first. Rounds are numbered on from group to group.
-    Without a shortage there is one group. The workers of the last group keep running.
+    The quickest build comes first: one that the end of the run stops then costs its own arm alone.
+    Rounds are numbered on from group to group. Without a shortage there is one group. The workers
+    of the last group keep running.
     """
-    session = progress.session
+    session, answer = progress.session, progress.answer()
+    cold = builds_to_repeat(answer, progress.end - progress.clock())
+    seconds = {each.arm: each.build_seconds.cold for each in answer.results.measurements}
     plan, repeated, first_round = progress.state.plan, progress.state.repeats[number], 1
     waiting = [each for each in plan.arms if each.id in repeated and each != plan.baseline]
+    waiting.sort(key=lambda each: (each.id in cold, seconds.get(each.id, 0.0)))
     starting = [plan.baseline, *waiting]
     # They may be built at the same time if a race had them all in memory.
     raced = [each.arms for groups in progress.state.groups.values() for each in groups]

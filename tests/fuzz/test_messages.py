@@ -39,12 +39,8 @@ HONEST: dict[str, list[str]] = {
     "allocate 0": ["measure", "ready"],
     "check": ["done", "ready"],
 }
-ANSWERS: dict[str, dict[str, Any]] = {
-    "imported": {"versions": {}, "settings": {}},
-    "prepared": {},
-    "ready": {},
-    "visited": VISIT,
-}
+ANSWERS: dict[str, dict[str, Any]] = {"prepared": {}, "ready": {}, "visited": VISIT}
+ANSWERS["imported"] = {"versions": {}, "settings": {}}
 PHASES = [*SECONDS, "queued", "", "\x1b[2J"]
 
 

@@ -19,6 +19,7 @@ from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint, FailedConstraint
+from advisor.domain.measurement import BuildSeconds
 from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, DeviceKind, Question
 from advisor.domain.recommendation import DecisionWord
@@ -71,7 +72,7 @@ def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(measured: 
         assert DUPLICATE not in repetition.arms
         spawned = sessions.of_kind(events, WorkerSpawned)
         arms = [each.arm for each in spawned if each.repeat == repetition.repeat]
-        assert arms == list(repetition.arms)
+        assert (arms[0], sorted(arms)) == (BASELINE, sorted(repetition.arms))
 
 
 def test_the_answer_of_the_race_precedes_the_repetitions(measured: Measured) -> None:
@@ -362,6 +363,17 @@ def test_no_repetition_begins_builds_or_makes_further_rounds_after_the_end_of_th
     assert {number for _, _, number in session.order} == {1, 2}, "the fewest that count"
     _, state = repeat(after_repetitions(CLEAR), end=0.0)
     assert state.repeats == {}
+
+
+def test_the_quickest_build_is_repeated_first_and_a_cold_one_only_in_half_of_the_time() -> None:
+    built = BuildSeconds(cold=30.0, warm=None, builds_at_once=2)
+    slow = built_answers.with_measurement(CLEAR, "compiled", build_seconds=built)
+    slow = built_answers.with_question(slow, requests=1000)
+    found = [repetitions.builds_to_repeat(slow, seconds) for seconds in (math.inf, 60.0, 59.0)]
+    assert found == [{"compiled"}, {"compiled"}, set()]
+    question = builders.question(budget=replace(BUDGET, repeated="all"))
+    session, _ = repeat(after_repetitions(slow), question, started=True)
+    assert [*session.build_ends] == [BASELINE, DUPLICATE, "other", "compiled"]
 
 
 def test_after_the_end_the_baselines_alone_are_not_visited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,19 +6,9 @@ from bigrams import Bigrams
 
 __version__ = "0.5.23"
 #: Used fields of `sglang.srt.arg_groups.fields` in 0.5.17 and 0.5.23.
-FIELDS = {
-    "model_path",
-    "skip_tokenizer_init",
-    "dtype",
-    "context_length",
-    "max_running_requests",
-    "cuda_graph_max_bs_decode",
-    "mem_fraction_static",
-    "disable_radix_cache",
-    "random_seed",
-    "trust_remote_code",
-    "log_level",
-}
+FIELDS = {"model_path", "trust_remote_code", "skip_tokenizer_init", "dtype", "context_length"}
+FIELDS |= {"max_running_requests", "cuda_graph_max_bs_decode", "mem_fraction_static"}
+FIELDS |= {"disable_radix_cache", "random_seed", "log_level"}
 #: Used parameters of `Engine.generate`.
 PARAMETERS = {"input_ids", "sampling_params", "return_logprob"}
 PARAMETERS |= {"logprob_start_len", "top_logprobs_num"}
