@@ -59,7 +59,8 @@ def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
     limits: dict[str, float] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, duration = (each.strip() for each in part.partition("="))
-        called = [each.id for each in catalogue.workflows if name in {each.id, *each.aliases}]
+        word = name.lower()
+        called = [each.id for each in catalogue.workflows if word in {each.id, *each.aliases}]
         if not called:
             fix = choose_among(name, list(catalogue.by_id))
             raise UnknownWorkflowError(f"unknown workflow {name!r}", fix)

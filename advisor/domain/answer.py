@@ -180,7 +180,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stored_here(self) -> bool:
-        """Whether the run can be resumed here: it is not another one's answer to this question."""
+        """Whether the run that was asked for is in the store; another one may answer for it."""
         return not (self.foreign or self.provenance)
 
     @property

@@ -26,7 +26,8 @@ import xllamacpp  # noqa: E402 - after `llama_cpp_server` has set the variable t
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 #: Likeliest tokens that are asked for at each position.
 TOP_LOGPROBS = 64
-#: Fields of each request that is timed, and of those that users are shown.
+#: Fields of each request that is timed. Users' requests have them too, and ask for log
+#: probabilities: they come with the ids of the tokens, which the words of a real model are not.
 FIELDS = {"temperature": 0, "ignore_eos": True, "cache_prompt": False}
 #: Requests that its server computes at the same time, as llama-server does by default.
 SERVED_SLOTS = 4

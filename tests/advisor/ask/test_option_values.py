@@ -324,7 +324,7 @@ parse_formats = functools.partial(choose_weight_formats, constraints=())
     [
         (parse_limits, "", {}),
         (parse_limits, " tensorrt = 90s , iree=1h,", {"tensorrt": 90.0, "iree": 3600.0}),
-        (parse_limits, "inductor=1h", {"torch-compile-inductor": 3600.0}),
+        (parse_limits, "Inductor=1h", {"torch-compile-inductor": 3600.0}),
         (parse_tolerance, "", None),
         (parse_tolerance, " EXACT ", 0.0),
         (parse_tolerance, "1e-3", 1e-3),
