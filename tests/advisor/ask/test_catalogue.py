@@ -120,24 +120,17 @@ def test_a_file_that_is_missing_or_has_other_content_is_an_error_that_names_it(
     assert ("cannot be read" in error.what) or content is not None
 
 
+TITLE, ENGAGED = 'title = "PyTorch eager"', "minimum_engaged_share"
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "words"),
     [
-        (
-            "workflows.toml",
-            'title = "PyTorch eager"',
-            'title = "PyTorch eager"\ncolour = "red"',
-            "colour",
-        ),
-        ("workflows.toml", 'title = "PyTorch eager"', "", "title"),
+        ("workflows.toml", TITLE, f'{TITLE}\ncolour = "red"', "colour"),
+        ("workflows.toml", TITLE, "", "title"),
         ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
         ("presets.toml", "most_rounds = 13", "most_rounds = 3", "most_rounds"),
-        (
-            "criteria.toml",
-            "minimum_engaged_share = 0.05",
-            "minimum_engaged_share = nan",
-            "minimum_engaged_share",
-        ),
+        ("criteria.toml", f"{ENGAGED} = 0.05", f"{ENGAGED} = nan", ENGAGED),
     ],
 )
 def test_a_schema_violation_is_an_error_that_names_the_key(

@@ -175,17 +175,11 @@ def test_a_model_without_a_length_is_refused(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "images.py").write_text(
-        "import torch\n"
-        "def build():\n"
+        "import torch\ndef build():\n"
         "    return torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 8, 8),)\n"
     )
-    made = make_reference(
-        stack_server,
-        tmp_path,
-        subject={"kind": "factory", "name": f"{tmp_path / 'images.py'}:build"},
-        input_tokens=9,
-        lengths=[[4, None], [9, None]],
-    )
+    subject = {"kind": "factory", "name": f"{tmp_path / 'images.py'}:build"}
+    made = make_reference(stack_server, tmp_path, **{**PASSES, "subject": subject})
     assert made.failure is not None
     assert made.failure["status"] == "model-refused"
     assert made.failure["fix"]

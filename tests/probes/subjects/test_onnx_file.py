@@ -192,15 +192,13 @@ def test_sizes_that_do_not_fit_are_named_with_the_option_for_inputs(file: pathli
     assert "--inputs" in refused.value.fix
 
 
+ZIPMAP = "ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1, 2]>"
+
+
 @pytest.mark.parametrize(
     ("operator", "declared", "kind", "mentions"),
     [
-        (
-            "ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1, 2]>",
-            "seq(map(int64, float))",
-            "seq(map(int64,tensor(float)))",
-            "zipmap",
-        ),
+        (ZIPMAP, "seq(map(int64, float))", "seq(map(int64,tensor(float)))", "zipmap"),
         ("SplitToSequence", "seq(float[])", "seq(", "Concat"),
     ],
 )
