@@ -227,9 +227,13 @@ def warm_up(timer: Timer, min_seconds: float, shape: Shape) -> WarmedUp:
         if weighted < min_seconds:
             next_check = now + min_seconds - weighted
             continue
-        cut = find_cut(seconds)
+        cut, recent = find_cut(seconds), seconds
+        if not cut.steady and weighted >= 2 * min_seconds:
+            # Workers that warmed up beside this one may have slowed its first calls.
+            recent = seconds[len(seconds) // 2 :]
+            cut = find_cut(recent)
         if (cut.steady and cut.enough) or weighted >= limit * min_seconds:
-            typical = statistics.median(seconds[cut.calls :])
+            typical = statistics.median(recent[cut.calls :])
             return WarmedUp(shape, typical, cut.steady)
         next_check = now + RECHECK_SHARE * weighted
 

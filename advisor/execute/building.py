@@ -99,7 +99,7 @@ def _fits_beside_reference(
 def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]:
     """Start workers, and let the reference write the inputs; raise its error if it fails.
 
-    On a GPU, workers that import disturb nothing that follows.
+    On a GPU, workers that import and the compilation of their packages disturb nothing here.
     """
     session = progress.session
     awaited = None
@@ -108,6 +108,8 @@ def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]
     if not progress.state.has_reference:
         yield from _start_reference(progress)
     yield from _start_arms(progress, arms, awaited)
+    if progress.question.device == "cpu":
+        session.stop_compiling()
     # The memory check must run while no worker has used the device.
     if session.is_running(REFERENCE):
         yield from session.check_memory()
@@ -118,6 +120,7 @@ def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]
     forgotten = [each for each in arms if not session.has_started(each.id)]
     if forgotten:
         yield from _start_arms(progress, forgotten, None)
+    session.stop_compiling()
 
 
 def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:

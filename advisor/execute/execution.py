@@ -6,6 +6,7 @@ Yields events; prints nothing and exits nowhere.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Collection, Generator, Iterator
 
@@ -26,6 +27,7 @@ from advisor.execute import building, post_race, racing, remaining, repetitions,
 from advisor.execute.build_rules import builds_are_over
 from advisor.execute.quiet import activity_reader, wait_until_quiet
 from advisor.execute.run_in_progress import Recorder, RunInProgress
+from advisor.probing.bytecode import compiled_bytecode
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
@@ -127,12 +129,20 @@ def _execute_steps(
     read = activity_reader(header.machine, question.gpus, context)
     limits = header.catalogue.presets.quiet
     yield from wait_until_quiet(read, limits, question.wait_seconds, context.clock)
-    config, gpus = run_config_of(run, header, context), question.gpus
+    gpus, processors = question.gpus, header.machine.cpu.usable_processors
     monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in gpus])
     memory_monitor = DeviceMemoryMonitor(gpus) if gpus else None
     with (
+        compiled_bytecode(
+            question.python, context.probes, context.environment, processors
+        ) as bytecode,
         monitor.running(),
-        WorkerSession(config, monitor, memory_monitor, context.clock) as session,
+        WorkerSession(
+            dataclasses.replace(run_config_of(run, header, context), bytecode=bytecode),
+            monitor,
+            memory_monitor,
+            context.clock,
+        ) as session,
     ):
         if question.load is not None:
             yield from servers.measure_servers(session, recorder, question.load, context.clock)

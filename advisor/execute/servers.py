@@ -93,6 +93,7 @@ def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[RunE
         yield from session.start_reference(REFERENCE_ARM, number)
         yield from session.start([])
         yield from session.finish_reference()
+    session.stop_compiling()
     if not recorder.state.has_reference:
         raise recorder.state.worker_error(REFERENCE)
 

@@ -6,6 +6,7 @@ checks their replies in another one.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -90,7 +91,9 @@ def _measure_arm(
 
     The first script is that of eager PyTorch; the baseline has no other.
     """
-    (eager, *own), config = scripts, progress.session.config
+    # The packages are imported as they were installed.
+    config = dataclasses.replace(progress.session.config, bytecode=None)
+    eager, *own = scripts
     question, baseline = progress.question, progress.state.plan.baseline
     # Another version of the library may make other weights from the same seed.
     python = planned.python if getattr(question.model, "weights", "") == "random" else ""

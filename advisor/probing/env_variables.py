@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from advisor.domain.import_path import SAFE_PATH, without_current_directory
 from advisor.domain.question import Question
+from advisor.probing.bytecode import DIRECTORY_VARIABLE
 
 #: Caches of compilers and drivers, each with its folder. Every arm has caches of its own, so that
 #: its first build runs with cold caches.
@@ -78,6 +79,7 @@ def worker_environment(
     temporary: pathlib.Path | None = None,
     own_environment: bool = False,
     compile_threads: int | None = None,
+    bytecode: pathlib.Path | None = None,
 ) -> dict[str, str]:
     """Return the variables of one worker, whose caches are below `scratch`.
 
@@ -85,7 +87,8 @@ def worker_environment(
     precompiled headers are in no folder that a variable names. None keeps the inherited folder.
     A worker in an environment that p3-advisor created (`own_environment`) inherits no import paths;
     an interpreter that the user named keeps them. `compile_threads` limits the compilers of a build
-    that runs next to others.
+    that runs next to others. `bytecode` is where the packages of the user's interpreter have it,
+    if not beside their sources.
     """
     return {
         **without_current_directory(
@@ -96,6 +99,7 @@ def worker_environment(
             for name, value in WORKER_VARIABLES.items()
         },
         **({"TMPDIR": str(temporary)} if temporary else {}),
+        **({DIRECTORY_VARIABLE: str(bytecode)} if bytecode and not own_environment else {}),
         **(dict.fromkeys(COMPILE_THREADS, str(compile_threads)) if compile_threads else {}),
         **(OFFLINE_VARIABLES if question.offline else {}),
     }

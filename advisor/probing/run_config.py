@@ -16,6 +16,7 @@ from advisor.domain.plan import BASELINE_SNIPPET, REFERENCE, SNIPPET, Arm, probe
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
 from advisor.domain.serving import server_processors
+from advisor.probing.bytecode import Bytecode
 from probes import protocol
 from probes.outcome import Phase
 
@@ -44,6 +45,8 @@ class RunConfig:
     probes_directory: pathlib.Path
     #: Environment variables that workers inherit.
     environment: Mapping[str, str]
+    #: Of the packages of the question's interpreter; None if they have it beside their sources.
+    bytecode: Bytecode | None = None
 
     @property
     def question(self) -> Question:

@@ -106,6 +106,11 @@ class WorkerPool:
                 if arm in built and not standby.worker.has_begun_build:
                     self.supervisor.send(standby.worker, "build hold")
 
+    def stop_compiling(self) -> None:
+        """Stop the compilation of the packages that the workers import."""
+        if self.config.bytecode:
+            self.config.bytecode.stop()
+
     def kill_standbys(self) -> None:
         for standby in self.standbys.values():
             self.supervisor.kill(standby.worker)
@@ -157,6 +162,7 @@ class WorkerPool:
                 temporary=self.supervisor.short_name(temporary),
                 own_environment=bool(planned.python),
                 compile_threads=compile_threads,
+                bytecode=config.bytecode.directory if config.bytecode else None,
             ),
             max_build_seconds=config.question.max_build_times.get(
                 planned.workflow, config.question.max_build_seconds

@@ -250,6 +250,14 @@ def test_garbage_is_collected_before_the_first_call() -> None:
     [
         pytest.param([0.125], 5.0, (40, 40), True, 0.125, id="steady"),
         pytest.param([0.01] * 99 + [0.0075] * 999, 1.2, (100, 999), True, 0.0075, id="late step"),
+        pytest.param(
+            [0.01 + 0.0003 * call for call in range(60)] + [0.01] * 999,
+            0.3,
+            (61, 100),
+            True,
+            0.01,
+            id="slowed more and more by others, then no longer",
+        ),
         pytest.param([0.16, 0.24], 0.5, (10, 10), False, None, id="long calls"),
         pytest.param([30.0] * 3 + [0.01] * 999, 0.2, (12, 999), True, 0.01, id="compiles first"),
         pytest.param([1.0], 0.2, (5, 5), True, 1.0, id="few very long calls"),

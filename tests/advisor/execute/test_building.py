@@ -43,6 +43,7 @@ def test_on_a_gpu_builds_wait_for_the_import_of_the_reference_alone_which_has_le
         check_memory=lambda: (),
         send_and_wait=lambda *_: (),
         create_models=lambda: (),
+        stop_compiling=lambda: None,
         machine=types.SimpleNamespace(clock=lambda: 0.0),
     )
     question = builders.question(device=device)

@@ -1,0 +1,78 @@
+"""Compile packages that have no bytecode: `python bytecode.py DIRECTORY PROCESSORS PACKAGE...`.
+
+Runs in the interpreter of the workers, with its standard library alone, and prints 1 if the first
+package has no bytecode beside its sources, else 0. In the first case it then compiles the packages,
+what they require, and the standard library, as Python would for `PYTHONPYCACHEPREFIX=DIRECTORY`,
+which has to be set. What has been compiled is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - as in `worker.py`
+# Before any other import: a module in this folder could shadow one of the standard library.
+sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != HERE]
+
+import compileall  # noqa: E402
+import concurrent.futures  # noqa: E402
+import functools  # noqa: E402
+import hashlib  # noqa: E402
+import importlib.metadata  # noqa: E402
+import importlib.util  # noqa: E402
+import pathlib  # noqa: E402
+import re  # noqa: E402
+import sysconfig  # noqa: E402
+from collections.abc import Iterable, Iterator  # noqa: E402
+
+#: Directories with modules that no stack imports, or that belong to no package in question.
+LEFT_OUT = {"test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages"}
+#: A chunk of work is this many sources.
+CHUNK = 8
+
+
+def main(directory: str, processors: str, *packages: str) -> None:
+    spec = importlib.util.find_spec(packages[0])
+    source = pathlib.Path(spec.origin) if spec and spec.origin else None
+    compiled = f"__pycache__/__init__.{sys.implementation.cache_tag}.pyc"
+    is_missing = source is not None and not (source.parent / compiled).exists()
+    sys.stdout.write(str(int(is_missing)))
+    sys.stdout.flush()
+    if source is None or not is_missing:
+        return
+    version = f"{source} {source.stat().st_mtime_ns} {sys.version}"
+    complete = pathlib.Path(directory) / hashlib.sha256(version.encode()).hexdigest()
+    if complete.exists():
+        return
+    with concurrent.futures.ProcessPoolExecutor(int(processors)) as pool:
+        compile_file = functools.partial(compileall.compile_file, quiet=2)
+        for _ in pool.map(compile_file, find_sources(packages), chunksize=CHUNK):
+            pass
+    complete.touch()
+
+
+def find_sources(packages: Iterable[str]) -> Iterator[pathlib.Path]:
+    """Yield those of the standard library, of the packages, and of what these require."""
+    library = pathlib.Path(sysconfig.get_path("stdlib"))
+    for file in library.rglob("*.py"):
+        if LEFT_OUT.isdisjoint(file.relative_to(library).parts):
+            yield file
+    names, found = list(packages), set[str]()
+    while names:
+        try:
+            distribution = importlib.metadata.distribution(names.pop(0))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if distribution.metadata["Name"] in found:
+            continue
+        found.add(distribution.metadata["Name"])
+        for each in distribution.files or ():
+            if each.suffix == ".py" and LEFT_OUT.isdisjoint(each.parts):
+                yield pathlib.Path(each.locate())
+        required = [each for each in distribution.requires or () if "extra ==" not in each]
+        names[:0] = [re.split(r"[^\w.-]", each)[0] for each in required]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

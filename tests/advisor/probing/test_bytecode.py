@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sys
+
+import builders
+import psutil
+import pytest
+import sessions
+
+from advisor.ask.context import Context
+from advisor.domain.run_events import BuildStarted, WorkerReported
+from advisor.execute.execution import execute
+from advisor.probing import bytecode
+from advisor.probing.env_variables import worker_environment
+
+PROCESSORS = bytecode.FEWEST_PROCESSORS
+#: Compiles without an end, after it has said that there is no bytecode.
+COMPILER = """
+import os, pathlib, sys, time
+pathlib.Path(sys.argv[1], "pid").write_text(str(os.getpid()))
+sys.stdout.write("{answer}")
+sys.stdout.flush()
+time.sleep(600)
+"""
+
+
+def write_compiler(probes: pathlib.Path, answer: str = "1") -> None:
+    file = probes / "runtime/bytecode.py"
+    file.parent.mkdir(exist_ok=True, parents=True)
+    file.write_text(COMPILER.format(answer=answer))
+
+
+def is_compiling(directory: pathlib.Path) -> bool:
+    return psutil.pid_exists(int((directory / "pid").read_text()))
+
+
+def test_packages_without_bytecode_are_compiled_until_something_is_timed(
+    tmp_path: pathlib.Path,
+) -> None:
+    write_compiler(tmp_path)
+    home = {"P3_ADVISOR_HOME": str(tmp_path / "home")}
+    with bytecode.compiled_bytecode(sys.executable, tmp_path, home, PROCESSORS) as found:
+        assert found is not None
+        assert found.directory == tmp_path / "home/bytecode"
+        assert is_compiling(found.directory)
+        found.stop()
+        assert not is_compiling(found.directory)
+    with bytecode.compiled_bytecode(sys.executable, tmp_path, home, PROCESSORS) as found:
+        assert is_compiling(builders.known(found).directory)
+    assert not is_compiling(tmp_path / "home/bytecode")
+
+
+@pytest.mark.parametrize(
+    ("python", "answer", "processors", "inherited"),
+    [
+        (sys.executable, "0", PROCESSORS, {}),
+        (sys.executable, "1", PROCESSORS - 1, {}),
+        (sys.executable, "1", PROCESSORS, {bytecode.DIRECTORY_VARIABLE: "/own"}),
+        ("/missing/python", "1", PROCESSORS, {}),
+        ("/bin/false", "1", PROCESSORS, {}),
+    ],
+)
+def test_otherwise_workers_import_as_python_does(
+    tmp_path: pathlib.Path, python: str, answer: str, processors: int, inherited: dict[str, str]
+) -> None:
+    write_compiler(tmp_path, answer)
+    home = {"P3_ADVISOR_HOME": str(tmp_path / "home"), **inherited}
+    with bytecode.compiled_bytecode(python, tmp_path, home, processors) as found:
+        assert found is None
+
+
+def test_a_directory_that_cannot_be_written_changes_nothing(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    home = {"P3_ADVISOR_HOME": str(tmp_path / "home")}
+    with bytecode.compiled_bytecode(sys.executable, tmp_path, home, PROCESSORS) as found:
+        assert found is None
+
+
+@pytest.mark.parametrize(("own_environment", "expected"), [(False, "/bytecode"), (True, None)])
+def test_the_users_interpreter_alone_has_its_bytecode_there(
+    tmp_path: pathlib.Path, *, own_environment: bool, expected: str | None
+) -> None:
+    variables = worker_environment(
+        {},
+        builders.question(),
+        1,
+        tmp_path,
+        own_environment=own_environment,
+        bytecode=pathlib.Path("/bytecode"),
+    )
+    assert variables.get(bytecode.DIRECTORY_VARIABLE) == expected
+
+
+def test_a_run_compiles_beside_its_imports_alone(
+    context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bytecode, "FEWEST_PROCESSORS", 1)
+    home = tmp_path / "home"
+    probes = shutil.copytree(context.probes, tmp_path / "probes")
+    variables = {**os.environ, "P3_ADVISOR_HOME": str(home)}
+    context = builders.replace(context, probes=probes, environment=variables)
+    write_compiler(probes)
+    run = sessions.create_run(context, sessions.short_options("quick"))
+    directories, compiled_beside = set(), []
+    for event in execute(run, context):
+        if isinstance(event.run_event, WorkerReported) and not directories:
+            workers = psutil.Process().children(recursive=True)
+            directories = {each.environ().get(bytecode.DIRECTORY_VARIABLE) for each in workers}
+            compiled_beside.append(is_compiling(home / "bytecode"))
+        if isinstance(event.run_event, BuildStarted):
+            compiled_beside.append(is_compiling(home / "bytecode"))
+    assert directories == {str(home / "bytecode")}
+    assert compiled_beside[0]
+    assert not any(compiled_beside[1:])
