@@ -34,7 +34,7 @@ def write_compiler(probes: pathlib.Path, answer: str = "1") -> None:
 
 
 def is_compiling(directory: pathlib.Path) -> bool:
-    return psutil.pid_exists(int((directory / "pid").read_text()))
+    return bool(psutil.pid_exists(int((directory / "pid").read_text())))
 
 
 def test_packages_without_bytecode_are_compiled_until_something_is_timed(
@@ -104,7 +104,7 @@ def test_a_run_compiles_beside_its_imports_alone(
     context = builders.replace(context, probes=probes, environment=variables)
     write_compiler(probes)
     run = sessions.create_run(context, sessions.short_options("quick"))
-    directories, compiled_beside = set(), []
+    directories, compiled_beside = set[str | None](), list[bool]()
     for event in execute(run, context):
         if isinstance(event.run_event, WorkerReported) and not directories:
             workers = psutil.Process().children(recursive=True)
