@@ -26,8 +26,9 @@ import re  # noqa: E402
 import sysconfig  # noqa: E402
 from collections.abc import Iterable, Iterator  # noqa: E402
 
-#: Directories with modules that no stack imports, or that belong to no package in question.
-LEFT_OUT = {"test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages"}
+#: Directories with modules that no stack imports, that belong to no package in question, or that
+#: lie outside of those of packages.
+LEFT_OUT = {"test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages", ".."}
 #: A chunk of work is this many sources.
 CHUNK = 8
 

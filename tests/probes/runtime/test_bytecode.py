@@ -38,7 +38,7 @@ def write(file: pathlib.Path) -> None:
 
 
 def install(folder: pathlib.Path, name: str, *required: str) -> None:
-    files = [f"{name}/__init__.py", f"{name}/tests/test_it.py", f"{name}/data.txt"]
+    files = [f"{name}/__init__.py", f"{name}/tests/test_it.py", f"{name}/data.txt", "../outside.py"]
     for each in files:
         write(folder / each)
     about = folder / f"{name}-1.0.dist-info"
