@@ -11,10 +11,10 @@ import pytest
 import sessions
 
 from advisor.ask.context import Context
-from advisor.domain.run_events import BuildStarted, WorkerReported
 from advisor.execute.execution import execute
 from advisor.probing import bytecode
 from advisor.probing.env_variables import worker_environment
+from probes.events import PhaseStarted
 
 PROCESSORS = bytecode.FEWEST_PROCESSORS
 #: Compiles without an end, after it has said that there is no bytecode.
@@ -104,14 +104,16 @@ def test_a_run_compiles_beside_its_imports_alone(
     context = builders.replace(context, probes=probes, environment=variables)
     write_compiler(probes)
     run = sessions.create_run(context, sessions.short_options("quick"))
-    directories, compiled_beside = set[str | None](), list[bool]()
+    directories, beside = set[str | None](), dict[str, set[bool]]()
     for event in execute(run, context):
-        if isinstance(event.run_event, WorkerReported) and not directories:
-            workers = psutil.Process().children(recursive=True)
-            directories = {each.environ().get(bytecode.DIRECTORY_VARIABLE) for each in workers}
-            compiled_beside.append(is_compiling(home / "bytecode"))
-        if isinstance(event.run_event, BuildStarted):
-            compiled_beside.append(is_compiling(home / "bytecode"))
+        for reported in filter(None, [sessions.worker_event_of(event)]):
+            if isinstance(reported, PhaseStarted):
+                beside.setdefault(reported.phase, set()).add(is_compiling(home / "bytecode"))
+            if not directories:
+                workers = psutil.Process().children(recursive=True)
+                directories = {each.environ().get(bytecode.DIRECTORY_VARIABLE) for each in workers}
     assert directories == {str(home / "bytecode")}
-    assert compiled_beside[0]
-    assert not any(compiled_beside[1:])
+    assert True in beside.pop("import")
+    # The first measurement is that of the processor's peak rates.
+    assert next(iter(beside)) == "measure"
+    assert set.union(*beside.values()) == {False}
