@@ -37,9 +37,10 @@ class Bytecode:
 
     def stop(self) -> None:
         """End the compilation, which goes on in the next run, before anything is timed."""
-        with contextlib.suppress(ProcessLookupError):
+        # Once it has been waited for, its number may be that of another process.
+        if self._compiler.poll() is None:
             os.killpg(self._compiler.pid, signal.SIGKILL)
-        self._compiler.wait()
+            self._compiler.wait()
 
 
 @contextlib.contextmanager
