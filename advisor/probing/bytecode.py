@@ -64,6 +64,8 @@ def compiled_bytecode(
             compiler = stack.enter_context(
                 subprocess.Popen(  # noqa: S603 - an argument list, no shell
                     [python, *program],
+                    # It closes when this process ends, however that happens.
+                    stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     env={

@@ -3,7 +3,7 @@
 Runs in the interpreter of the workers, with its standard library alone, and prints 1 if the first
 package has no bytecode beside its sources, else 0. In the first case it then compiles the packages,
 what they require, and the standard library, as Python would for `PYTHONPYCACHEPREFIX=DIRECTORY`,
-which has to be set. What has been compiled is skipped.
+which has to be set. What has been compiled is skipped. It ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import importlib.metadata  # noqa: E402
 import importlib.util  # noqa: E402
 import pathlib  # noqa: E402
 import re  # noqa: E402
+import signal  # noqa: E402
 import sysconfig  # noqa: E402
+import threading  # noqa: E402
 from collections.abc import Iterable, Iterator  # noqa: E402
 
 #: Directories with modules that no stack imports, that belong to no package in question, or that
@@ -46,11 +48,18 @@ def main(directory: str, processors: str, *packages: str) -> None:
     complete = pathlib.Path(directory) / hashlib.sha256(version.encode()).hexdigest()
     if complete.exists():
         return
+    threading.Thread(target=end_with_caller, daemon=True).start()
     with concurrent.futures.ProcessPoolExecutor(int(processors)) as pool:
         compile_file = functools.partial(compileall.compile_file, quiet=2)
         for _ in pool.map(compile_file, find_sources(packages), chunksize=CHUNK):
             pass
     complete.touch()
+
+
+def end_with_caller() -> None:
+    """Kill this process and those that compile for it once the caller is gone."""
+    os.read(0, 1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def find_sources(packages: Iterable[str]) -> Iterator[pathlib.Path]:

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
+import signal
+import subprocess
 import sys
 import sysconfig
 
+import builders
+import psutil
 import pytest
 
 from probes.runtime import bytecode
@@ -69,6 +75,7 @@ def test_bytecode_is_where_python_looks_for_it(
     directory = tmp_path / "bytecode"
     directory.mkdir()
     monkeypatch.setattr(sys, "pycache_prefix", str(directory))
+    monkeypatch.setattr(bytecode, "end_with_caller", lambda: None)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(directory))
     bytecode.main(str(directory), "1", "one")
     assert capsys.readouterr().out == "1"
@@ -97,3 +104,27 @@ def test_packages_with_bytecode_beside_their_sources_need_none(
     bytecode.main(str(tmp_path), "1", "unknown")
     assert capsys.readouterr().out == "00"
     assert not list(tmp_path.glob("*.pyc"))
+
+
+def is_in_group(process: int, group: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        return os.getpgid(process) == group
+    return False
+
+
+def test_a_compilation_ends_with_its_caller(packages: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, str(bytecode.__file__), str(tmp_path / "bytecode"), "1", "one"]
+    variables = {"PYTHONPATH": str(packages), "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **variables},
+        start_new_session=True,
+    ) as compiler:
+        assert builders.known(compiler.stdout).read(1) == b"1"
+        assert psutil.Process(compiler.pid).is_running()
+        builders.known(compiler.stdin).close()
+        assert compiler.wait(timeout=60) == -signal.SIGKILL
+    group = [each for each in psutil.process_iter() if is_in_group(each.pid, compiler.pid)]
+    assert not psutil.wait_procs(group, timeout=60)[1]
