@@ -36,15 +36,16 @@ CHUNK = 8
 
 
 def main(directory: str, processors: str, *packages: str) -> None:
-    spec = importlib.util.find_spec(packages[0])
-    source = pathlib.Path(spec.origin) if spec and spec.origin else None
+    specs = map(importlib.util.find_spec, packages)
+    files = [pathlib.Path(each.origin) for each in specs if each and each.origin]
     compiled = f"__pycache__/__init__.{sys.implementation.cache_tag}.pyc"
-    is_missing = source is not None and not (source.parent / compiled).exists()
+    is_missing = bool(files) and not (files[0].parent / compiled).exists()
     sys.stdout.write(str(int(is_missing)))
     sys.stdout.flush()
-    if source is None or not is_missing:
+    if not is_missing:
         return
-    version = f"{source} {source.stat().st_mtime_ns} {sys.version}"
+    # Differs after a package was installed again.
+    version = f"{sys.version} {[(str(each), each.stat().st_mtime_ns) for each in files]}"
     complete = pathlib.Path(directory) / hashlib.sha256(version.encode()).hexdigest()
     if complete.exists():
         return

@@ -87,10 +87,12 @@ def test_bytecode_is_where_python_looks_for_it(
     # It is complete: what is removed is not compiled again, until the package has changed.
     (removed,) = (directory / module).glob("__init__.*.pyc")
     removed.unlink()
-    bytecode.main(str(directory), "1", "one")
+    bytecode.main(str(directory), "1", "one", "three")
+    removed.unlink()
+    bytecode.main(str(directory), "1", "one", "three")
     assert not removed.exists()
-    (packages / "one/__init__.py").write_text("value = 2\n")
-    bytecode.main(str(directory), "1", "one")
+    (packages / "three/__init__.py").write_text("value = 2\n")
+    bytecode.main(str(directory), "1", "one", "three")
     assert removed.exists()
     del library
 
