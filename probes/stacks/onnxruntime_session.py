@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import json
 import pathlib
 import re
@@ -17,7 +16,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from probes.adapter import AS_LIST, Engagement, Request, StartLines, UnsupportedError
 from probes.stacks import onnx_export, onnxruntime_quantisation, pytorch
-from probes.stacks.printed_call import PrintedProgram, compile_call
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import Model
 
 IO_BINDING = "io-binding"
@@ -38,15 +37,6 @@ NONDETERMINISTIC_OPERATORS = {"ScatterND", "ScatterElements"}
 
 #: Names of providers with their options; those after the first take the nodes that it leaves.
 Providers: TypeAlias = Sequence[tuple[str, dict[str, str]]]
-
-
-@dataclasses.dataclass(frozen=True)
-class SessionProgram(PrintedProgram):
-    session: Any = None
-    #: Execution provider that the session was opened with.
-    provider: str = CPU
-    #: The model's file if its weights are quantised.
-    quantised: pathlib.Path | None = None
 
 
 def versions() -> dict[str, str]:
@@ -114,7 +104,7 @@ def shared_session(
     return _sessions[file]
 
 
-def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram:
+def build(subject: Model, inputs: list[Any], request: Request) -> TorchProgram:
     is_dynamic = request.options.get("dynamic")
     file = onnx_export.model_file(subject, inputs, request, "every" if is_dynamic else None)
     quantised = None
@@ -126,7 +116,7 @@ def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram
 
 def build_on_gpu(
     subject: Model, inputs: list[Any], request: Request, *, providers: Providers
-) -> SessionProgram:
+) -> TorchProgram:
     file = onnx_export.model_file(subject, inputs, request, "batch")
     session = shared_session(file, providers, request)
     return session_program(session, subject, request, providers[0][0])
@@ -138,41 +128,47 @@ def session_program(
     request: Request,
     provider: str = CPU,
     quantised: pathlib.Path | None = None,
-) -> SessionProgram:
-    """Make a program with its own binding, as a binding is for the shapes of one batch size."""
+) -> TorchProgram:
+    """Make a program with its own binding, as a binding is for the shapes of one batch size.
+
+    `quantised` is the model's file if its weights are quantised.
+    """
     binding, device = session.io_binding(), device_of(provider)
     if request.options["feeding"] == IO_BINDING:
         for value in session.get_outputs():
             binding.bind_output(value.name, device)
-    call = compile_call(
+    call = pytorch.compile_call(
         integration(subject, request, provider),
         session=session,
         binding=binding,
         onnxruntime=ort,
         torch=torch,
     )
-    return SessionProgram(subject, call, device, session, provider, quantised)
+    facts = {"session": session, "provider": provider, "quantised": quantised}
+    return TorchProgram(subject, call, facts=facts)
 
 
 def device_of(provider: str) -> str:
     return "cpu" if provider == CPU else "cuda"
 
 
-def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
     """Return the share of the nodes on the provider or, if quantised, of quantised weights."""
-    placed, operators = onnxruntime_quantisation.count_nodes(program.session)
-    if program.quantised:
-        return onnxruntime_quantisation.engagement(program.quantised, operators)
-    nodes, taken = sum(placed.values()), placed[program.provider]
+    placed, operators = onnxruntime_quantisation.count_nodes(program.facts["session"])
+    if quantised := program.facts["quantised"]:
+        return onnxruntime_quantisation.engagement(quantised, operators)
+    provider = program.facts["provider"]
+    nodes, taken = sum(placed.values()), placed[provider]
     share = taken / nodes if nodes else 0.0
-    return Engagement(share, f"{taken} of {nodes} nodes are placed on {program.provider}")
+    return Engagement(share, f"{taken} of {nodes} nodes are placed on {provider}")
 
 
-def nondeterministic_operators(program: SessionProgram) -> list[str]:
+def nondeterministic_operators(program: TorchProgram) -> list[str]:
     """Return none for a session of one thread."""
-    if program.session.get_session_options().intra_op_num_threads == 1:
+    session = program.facts["session"]
+    if session.get_session_options().intra_op_num_threads == 1:
         return []
-    _, operators = onnxruntime_quantisation.count_nodes(program.session)
+    _, operators = onnxruntime_quantisation.count_nodes(session)
     return sorted({*operators} & NONDETERMINISTIC_OPERATORS)
 
 

@@ -56,9 +56,9 @@ class OpenVinoGeneration(TextProgram):
         weight_bytes: int | None,
     ) -> None:
         super().__init__(request)
-        self.compiled = step
-        #: Bytes of the decode step's weights if they are compressed.
-        self.weight_bytes = weight_bytes
+        self._step = step
+        #: What `engagement` needs to know; the bytes are those of the step's compressed weights.
+        self.facts = {"compiled": step, "weight_bytes": weight_bytes}
         self._empty_cache = empty
         self._prompt = prompt
 
@@ -91,7 +91,7 @@ class OpenVinoGeneration(TextProgram):
             logits, *past = results.values()
             chosen.append(choose(position, logits))
             if position + 1 < new_tokens:
-                results = self.compiled([chosen[-1][:, None], *past])
+                results = self._step([chosen[-1][:, None], *past])
         return np.stack(chosen, axis=1)
 
 

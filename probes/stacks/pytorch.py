@@ -1,9 +1,10 @@
-"""Versions, settings and programs shared by the workflows that run in PyTorch."""
+"""Versions, settings and programs shared by the workflows that take PyTorch's tensors."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
+import textwrap
 from collections.abc import Callable, Collection, Mapping
 from importlib import metadata
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from probes.adapter import Engagement, Program, Request, UnsupportedError
+from probes.facts import EACH_CALL
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import IMAGE_DIMENSIONS, TorchSubject
 
@@ -109,9 +111,10 @@ def move_weights_to_host(subject: TorchSubject) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class TorchProgram:
-    """A callable that takes the module's tensors."""
+    """A callable that takes the tensors of the subject's inputs."""
 
-    subject: TorchSubject
+    #: A `TorchSubject`, or the `OnnxSubject` of a stack that takes files too.
+    subject: Any
     call: Callable[..., Any]
     #: Whether CUDA graphs are promised, which are not captured in some cases without an error.
     captures: bool = False
@@ -119,7 +122,8 @@ class TorchProgram:
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def feed(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
-        return self.subject.tensors(inputs)
+        tensors: tuple[torch.Tensor, ...] = self.subject.tensors(inputs)
+        return tensors
 
     def __call__(self, device_inputs: tuple[torch.Tensor, ...]) -> Any:
         return self.call(*device_inputs)
@@ -132,6 +136,19 @@ def artefact(request: Request, inputs: list[Any], suffix: str) -> pathlib.Path:
     """Return the file of a program for these shapes, which an earlier process may have left."""
     shape = "x".join(str(size) for array in inputs for size in array.shape)
     return pathlib.Path(request.scratch_directory) / f"model-{shape}.{suffix}"
+
+
+def compile_call(integration: str, **names: Any) -> Callable[..., Any]:
+    """Return a function of tensors that runs the lines of each call and returns their `output`.
+
+    Timed programs do the same work then as the lines that are printed for users. `names` has what
+    the lines above those of the call make, and what they import.
+    """
+    _, lines = EACH_CALL.split(integration, maxsplit=1)
+    body = textwrap.indent(lines, "    ")
+    exec(f"def call(*inputs):\n{body}    return output\n", names)  # noqa: S102 - lines of a workflow
+    call: Callable[..., Any] = names["call"]
+    return call
 
 
 def each_call(call: str, *, result: str = "output") -> str:

@@ -68,6 +68,7 @@ class OnnxSubject(Subject):
     def __init__(self, request: Request) -> None:
         self.file = request.subject["name"]
         self._request = request
+        self._device = request.device
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         # Some operators race with several threads, and the reference must not vary.
@@ -123,6 +124,12 @@ class OnnxSubject(Subject):
             self._draw(value, generator, shape)
             for value, shape in zip(self._unoptimised.get_inputs(), shapes, strict=True)
         ]
+
+    def tensors(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """Return the inputs as PyTorch's tensors on the device."""
+        import torch  # noqa: PLC0415 - most of what opens a file does not need it
+
+        return tuple(torch.from_numpy(array).to(self._device) for array in inputs)
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:
         """Find integers that the file takes; raise `ModelError` if it takes none of them."""

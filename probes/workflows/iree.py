@@ -17,7 +17,7 @@ from probes.adapter import AS_LIST, Engagement, Request
 from probes.arrays import as_collected
 from probes.files import replace_when_complete
 from probes.stacks import pytorch
-from probes.stacks.printed_call import PrintedProgram, compile_call
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
 from probes.subjects.by_request import Model, TorchSubject
 
@@ -75,10 +75,7 @@ def open_subject(request: Request) -> Any:
     return by_request.open_subject(cpu_request(request))
 
 
-@dataclasses.dataclass(frozen=True)
-class IreeProgram(PrintedProgram):
-    driver: str = ""
-
+class IreeProgram(TorchProgram):
     def collect(self, output: Any) -> list[Any]:
         return [as_collected(array.copy()) for array in output]
 
@@ -107,8 +104,8 @@ def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:
     )
     function = context.modules[loaded.name][name]
     names = {"function": function, "ml_dtypes": ml_dtypes, "torch": torch}
-    call = compile_call(integration(subject, request), **names)
-    return IreeProgram(subject, call, driver=driver_of(request))
+    call = pytorch.compile_call(integration(subject, request), **names)
+    return IreeProgram(subject, call, facts={"driver": driver_of(request)})
 
 
 def make_module(
@@ -173,7 +170,7 @@ def compile_module(imported: pathlib.Path, module: pathlib.Path, device: str) ->
 
 
 def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
-    proof = f"the loaded module ran the whole graph with the driver {program.driver}"
+    proof = f"the loaded module ran the whole graph with the driver {program.facts['driver']}"
     return pytorch.whole_graph_engagement(program, device_inputs, proof)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -12,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter
 from probes.adapter import AS_LIST, Engagement, Request
 from probes.files import replace_when_complete
 from probes.stacks import pytorch
-from probes.stacks.printed_call import PrintedProgram, compile_call
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "litert-torch", "ai-edge-litert")
@@ -27,12 +26,7 @@ def settings(request: Request) -> dict[str, str]:
     return {**pytorch.apply_settings(request), "interpreter_threads": str(request.threads)}
 
 
-@dataclasses.dataclass(frozen=True)
-class LiteRtProgram(PrintedProgram):
-    interpreter: Any = None
-
-
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtProgram:
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
     file = pytorch.artefact(request, inputs, "tflite")
     if not file.exists():
         with replace_when_complete(file) as partial:
@@ -42,17 +36,18 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtP
     interpreter.allocate_tensors()
     signature = interpreter.get_signature_runner()
     details = [signature.get_input_details()[f"args_{number}"] for number in range(len(inputs))]
-    call = compile_call(integration(subject, request), signature=signature, details=details)
-    return LiteRtProgram(subject, call, interpreter=interpreter)
+    lines = integration(subject, request)
+    call = pytorch.compile_call(lines, signature=signature, details=details)
+    return TorchProgram(subject, call, facts={"interpreter": interpreter})
 
 
-def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
+def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     outside, _ = pytorch.count_operators_outside(
         lambda: program(device_inputs), ignored=pytorch.PASSING
     )
     operators = [
         each["op_name"]
-        for each in program.interpreter._get_ops_details()  # noqa: SLF001 - no public name
+        for each in program.facts["interpreter"]._get_ops_details()  # noqa: SLF001 - no public name
     ]
     partitions = operators.count(DELEGATE)
     inside = len(operators) - partitions

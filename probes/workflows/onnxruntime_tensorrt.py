@@ -9,7 +9,8 @@ import tensorrt as trt
 
 from probes.adapter import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
-from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, IMPORTS, SessionProgram
+from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, IMPORTS
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
 from probes.subjects.by_request import Model
 
@@ -47,7 +48,7 @@ def options(request: Request) -> dict[str, str]:
     }
 
 
-def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram:
+def build(subject: Model, inputs: list[Any], request: Request) -> TorchProgram:
     """Export for these shapes, because engines are fastest for fixed ones, and open a session."""
     file = onnx_export.model_file(subject, inputs, request)
     providers = [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import openvino
@@ -10,7 +9,7 @@ import torch
 
 from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import onnx_export, openvino_model, pytorch
-from probes.stacks.printed_call import PrintedProgram, compile_call
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
 from probes.subjects.by_request import Model
 from probes.subjects.torch_subject import TorchSubject
@@ -22,15 +21,6 @@ versions = openvino_model.versions
 settings = openvino_model.settings
 open_subject = by_request.open_subject
 synchronise = pytorch.synchronise
-
-
-@dataclasses.dataclass(frozen=True)
-class OpenVinoProgram(PrintedProgram):
-    """A compiled model, whose outputs the next call overwrites."""
-
-    compiled: Any = None
-    #: Bytes of the weights if they are compressed.
-    weight_bytes: int | None = None
 
 
 #: Expressions for the inputs and outputs of a call, which numpy's arrays pass without copies. It
@@ -71,17 +61,20 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
 def _program_of(
     subject: Model, request: Request, compiled: Any, weight_bytes: int | None = None
-) -> OpenVinoProgram:
+) -> TorchProgram:
+    """Return the program; `weight_bytes` are those of the weights if they are compressed."""
     lines = integration(subject, request)
-    call = compile_call(lines, compiled=compiled, openvino=openvino, torch=torch)
-    return OpenVinoProgram(subject, call, compiled=compiled, weight_bytes=weight_bytes)
+    call = pytorch.compile_call(lines, compiled=compiled, openvino=openvino, torch=torch)
+    facts = {"compiled": compiled, "weight_bytes": weight_bytes}
+    return TorchProgram(subject, call, facts=facts)
 
 
-def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:
+def engagement(program: TorchProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:
     """Return a full share, as a model runs whole or not at all, or that of compressed weights."""
-    if program.weight_bytes is not None:
-        return openvino_model.weights_engagement(program.compiled, program.weight_bytes)
-    facts = openvino_model.describe_compiled(program.compiled)
+    compiled, weight_bytes = program.facts["compiled"], program.facts["weight_bytes"]
+    if weight_bytes is not None:
+        return openvino_model.weights_engagement(compiled, weight_bytes)
+    facts = openvino_model.describe_compiled(compiled)
     layers = ", ".join(f"{count} {kind}" for kind, count in sorted(facts["layers"].items()))
     devices, precision = "+".join(facts["devices"]), facts["inference_precision"]
     proof = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import logging
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import torch
 from probes.adapter import Engagement, Request
 from probes.arrays import as_collected
 from probes.stacks import pytorch
-from probes.stacks.printed_call import PrintedProgram, compile_call
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "torchax", "jax", "jaxlib")
@@ -79,13 +78,7 @@ def may_round(request: Request) -> bool:
     return request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}
 
 
-@dataclasses.dataclass(frozen=True)
-class XlaProgram(PrintedProgram):
-    """A compiled function with the weights that it is called with."""
-
-    compiled: Any = None
-    weights: Any = None
-
+class XlaProgram(TorchProgram):
     def collect(self, output: Any) -> list[Any]:
         return [as_collected(np.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(output)]
 
@@ -96,8 +89,9 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProg
     weights, function = extract(subject)
     arrays = tuple(map(jax.dlpack.from_dlpack, subject.tensors(inputs)))
     compiled = jax.jit(function).lower(weights, arrays).compile()
-    call = compile_call(integration(subject, request), jax=jax, compiled=compiled, weights=weights)
-    return XlaProgram(subject, call, compiled=compiled, weights=weights)
+    facts = {"compiled": compiled, "weights": weights}
+    call = pytorch.compile_call(integration(subject, request), jax=jax, **facts)
+    return XlaProgram(subject, call, facts=facts)
 
 
 @functools.cache
@@ -111,9 +105,9 @@ def extract(subject: TorchSubject) -> tuple[Any, Any]:
 
 
 def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
-    text = program.compiled.as_text()
+    text = program.facts["compiled"].as_text()
     fusions, calls = text.count(" fusion("), text.count(" custom-call(")
-    weight = jax.tree_util.tree_leaves(program.weights)[0]
+    weight = jax.tree_util.tree_leaves(program.facts["weights"])[0]
     devices = sorted({device.platform for device in weight.devices()})
     proof = (
         f"one XLA executable for {', '.join(devices)} is the whole call: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from typing import Any
@@ -13,7 +12,7 @@ from tvm.relax.frontend.torch import from_exported_program
 
 from probes.adapter import AS_LIST, Engagement, Request
 from probes.stacks import onnx_export, pytorch
-from probes.stacks.printed_call import PrintedProgram, compile_call
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "apache-tvm")
@@ -30,12 +29,7 @@ def settings(request: Request) -> dict[str, str]:
     }
 
 
-@dataclasses.dataclass(frozen=True)
-class TvmProgram(PrintedProgram):
-    operators: int = 0
-
-
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
     exported = onnx_export.export(subject, inputs, request)
     imported, weights = relax.frontend.detach_params(
         from_exported_program(exported, keep_params_as_input=True)
@@ -49,12 +43,13 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProg
     compiled.export_library(str(file))
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())
     functions = sum(1 for name in lowered.get_global_vars() if name.name_hint != "main")
-    call = compile_call(integration(subject, request), main=machine["main"], weights=weights)
-    return TvmProgram(subject, call, operators=functions)
+    lines = integration(subject, request)
+    call = pytorch.compile_call(lines, main=machine["main"], weights=weights)
+    return TorchProgram(subject, call, facts={"functions": functions})
 
 
-def engagement(program: TvmProgram, device_inputs: Any) -> Engagement:
-    library = f"TVM's library of {program.operators} generated functions"
+def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
+    library = f"TVM's library of {program.facts['functions']} generated functions"
     proof = f"{library} ran the whole graph, untuned"
     return pytorch.whole_graph_engagement(program, device_inputs, proof)
 

@@ -23,7 +23,7 @@ from advisor.report.answer_lines import MOST_CODE_LINES
 from probes import adapter, protocol
 from probes.checking import program_cell
 
-printed_call = lazy("probes.stacks.printed_call")
+pytorch = lazy("probes.stacks.pytorch")
 runtime = lazy("onnxruntime.capi.onnxruntime_inference_collection")
 
 pytestmark = [
@@ -225,7 +225,7 @@ def test_the_lines_of_a_cuda_graph_are_all_shown() -> None:
 def test_a_replayed_graph_reads_the_present_inputs() -> None:
     captured, graph = (torch.zeros(2),), mock.Mock()
     lines = cuda_graphs.integration("model(*inputs)")
-    call = printed_call.compile_call(lines, captured=captured, graph=graph, output=None)
+    call = pytorch.compile_call(lines, captured=captured, graph=graph, output=None)
     call(torch.ones(2))
     assert captured[0].tolist() == [1, 1]
     graph.replay.assert_called_once_with()

@@ -8,14 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-from lazy import by_request, lazy, onnx_export, onnxruntime_quantisation, onnxruntime_session, torch
+from lazy import (
+    by_request,
+    lazy,
+    onnx_export,
+    onnx_file,
+    onnxruntime_quantisation,
+    onnxruntime_session,
+    torch,
+)
 from onnx_texts import write_onnx
 from reference_cases import Factories
 
 from probes.adapter import UnsupportedError
 from probes.runtime.failures import classify
 
-printed_call = lazy("probes.stacks.printed_call")
+pytorch = lazy("probes.stacks.pytorch")
 COMPLEX = """
 import torch
 
@@ -54,11 +62,14 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(code: str, r
 
 
 @pytest.mark.stack
-def test_a_timed_call_runs_the_printed_lines_of_each_call() -> None:
+def test_a_timed_call_runs_the_printed_lines_of_each_call(tmp_path: pathlib.Path) -> None:
+    file = write_onnx(tmp_path / "same.onnx", "same (float[2] x) => (float[2] y) {y = Identity(x)}")
+    subject = {"kind": "onnx", "name": str(file)}
+    opened = onnx_file.OnnxSubject(workers.subject_request(subject, tmp_path))
     lines = (
         "raise ValueError\n# Each call, timed:\ndoubled = 2 * inputs[0]\noutput = doubled + one\n"
     )
-    program = printed_call.PrintedProgram(None, printed_call.compile_call(lines, one=1))
+    program = pytorch.TorchProgram(opened, pytorch.compile_call(lines, one=1))
     (tensor,) = fed = program.feed([np.ones(2)])
     assert isinstance(tensor, torch.Tensor), "a call turns the tensors of a user to arrays"
     assert program.collect(program(fed))[0].tolist() == [3, 3]
