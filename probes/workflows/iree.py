@@ -181,7 +181,7 @@ BITS_AS_BFLOAT16 = "tensor.cpu().view(torch.int16).numpy().view(ml_dtypes.bfloat
 def integration(subject: Any, request: Request) -> str:
     is_file = request.subject["kind"] == "onnx"
     file = "model" if is_file else '"model.onnx"'
-    is_bfloat16 = (subject.dtype if request.dtype == "own" else request.dtype) == "bfloat16"
+    is_bfloat16 = subject.dtype == "bfloat16"
     array = BITS_AS_BFLOAT16 if is_bfloat16 else "tensor.cpu().numpy()"
     imported = "import ml_dtypes\n" if is_bfloat16 else ""
     export = f"""\

@@ -118,8 +118,7 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
 
 def integration(subject: Any, request: Request) -> str:
     # On a CPU this takes less time; numpy has no bfloat16.
-    dtype = subject.dtype if request.dtype == "own" else request.dtype
-    has_arrays = request.device == "cpu" and dtype != "bfloat16"
+    has_arrays = request.device == "cpu" and subject.dtype != "bfloat16"
     array = "tensor.numpy()" if has_arrays else "jax.dlpack.from_dlpack(tensor)"
     exact = 'jax.config.update("jax_default_matmul_precision", "highest")\n'
     return f"""\

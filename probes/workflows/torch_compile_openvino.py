@@ -80,7 +80,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(subject: Any, request: Request) -> str:
-    hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
+    hint = openvino_model.PRECISION_HINTS.get(subject.dtype, "f32")
     return f"""\
 import openvino.torch
 import torch

@@ -9,6 +9,7 @@ import collections
 import importlib
 import pathlib
 import shlex
+import types
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -122,7 +123,7 @@ def test_a_timed_call_does_what_the_handed_out_lines_do(
         in_a_timed_call = dict(counts)
     counts.clear()
     names: dict[str, Any] = {"model": subject.module, "inputs": subject.tensors(arguments)}
-    exec(workflow.integration(None, request), names)
+    exec(workflow.integration(subject, request), names)
     output = names["output"]
     is_array = isinstance(output, list) and isinstance(output[0], np.ndarray)
     handed_out = output if is_array else outputs.collect(output)
@@ -202,7 +203,8 @@ def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(here: pathlib.Path
     inputs = (torch.randn(2, 3, 4, dtype=torch.bfloat16),)
     # ONNX Runtime computes nothing in bfloat16 on CPUs, but it reshapes.
     names: dict[str, Any] = {"model": torch.nn.Flatten(), "inputs": inputs}
-    exec(onnxruntime_session.integration(None, request, "CPUExecutionProvider"), names)
+    subject = types.SimpleNamespace(dtype="bfloat16")
+    exec(onnxruntime_session.integration(subject, request, "CPUExecutionProvider"), names)
     (output,) = names["output"]
     assert output.dtype == torch.bfloat16
     assert torch.equal(output, inputs[0].flatten(1))

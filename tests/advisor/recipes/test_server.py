@@ -79,7 +79,8 @@ def printed(
 ) -> str:
     module = importlib.import_module(f"probes.workflows.{workflow}")
     request = workers.make_request(pathlib.Path("unused.py"), pathlib.Path(), options=options)
-    snippet = compose_snippet(asked, size, module.integration(None, request), inputs)
+    subject = types.SimpleNamespace(dtype="float32")
+    snippet = compose_snippet(asked, size, module.integration(subject, request), inputs)
     return compose_server(snippet, size, inputs, joins_requests=joins_requests)
 
 
@@ -286,10 +287,12 @@ def test_the_ways_of_a_workflow_are_in_the_catalogue_and_have_scripts(
         pathlib.Path(), pathlib.Path(), subject={"kind": "factory"}, options=options
     )
     blocks = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
-    starts = module.starts(types.SimpleNamespace(module=blocks), request)
+    subject = types.SimpleNamespace(module=blocks, dtype="float32")
+    starts = module.starts(subject, request)
     assert set(starts) == ways
     assert ways <= set(builders.shipped_catalogue().starts)
-    found = compose_starts(builders.question(), 1, module.integration(None, request), starts, None)
+    lines = module.integration(subject, request)
+    found = compose_starts(builders.question(), 1, lines, starts, None)
     for each in found[2:]:
         assert (each.lines > 0) == (each.way != "onnx-file"), "its lines are in two scripts"
         compile(each.start + each.write, name, "exec")
