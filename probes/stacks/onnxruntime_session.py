@@ -16,6 +16,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from probes.adapter import AS_LIST, Engagement, Request, StartLines, UnsupportedError
 from probes.stacks import onnx_export, onnxruntime_quantisation, pytorch
+from probes.stacks.onnx_export import Free
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import Model
 
@@ -104,39 +105,25 @@ def shared_session(
     return _sessions[file]
 
 
-def build(subject: Model, inputs: list[Any], request: Request) -> TorchProgram:
-    is_dynamic = request.options.get("dynamic")
-    file = onnx_export.model_file(subject, inputs, request, "every" if is_dynamic else None)
-    quantised = None
+def build(
+    subject: Model,
+    inputs: list[Any],
+    request: Request,
+    *,
+    providers: Providers = ((CPU, {}),),
+    free: Free = None,
+) -> TorchProgram:
+    """Open a session of the file that is exported for `inputs`, or with these `free` dimensions."""
+    free = free or ("every" if request.options.get("dynamic") else None)
+    file, quantised = onnx_export.model_file(subject, inputs, request, free), None
     if weights := request.options.get("weights"):
         file = quantised = onnxruntime_quantisation.quantise(file, weights, request)
-    session = (shared_session if is_dynamic else open_session)(file, [(CPU, {})], request)
-    return session_program(session, subject, request, quantised=quantised)
-
-
-def build_on_gpu(
-    subject: Model, inputs: list[Any], request: Request, *, providers: Providers
-) -> TorchProgram:
-    file = onnx_export.model_file(subject, inputs, request, "batch")
-    session = shared_session(file, providers, request)
-    return session_program(session, subject, request, providers[0][0])
-
-
-def session_program(
-    session: ort.InferenceSession,
-    subject: Model,
-    request: Request,
-    provider: str = CPU,
-    quantised: pathlib.Path | None = None,
-) -> TorchProgram:
-    """Make a program with its own binding, as a binding is for the shapes of one batch size.
-
-    `quantised` is the model's file if its weights are quantised.
-    """
-    binding, device = session.io_binding(), device_of(provider)
+    session = (shared_session if free else open_session)(file, providers, request)
+    # Each program has its own binding, which is for the shapes of one batch size.
+    provider, binding = providers[0][0], session.io_binding()
     if request.options["feeding"] == IO_BINDING:
         for value in session.get_outputs():
-            binding.bind_output(value.name, device)
+            binding.bind_output(value.name, device_of(provider))
     call = pytorch.compile_call(
         integration(subject, request, provider),
         session=session,
@@ -187,10 +174,9 @@ output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None
 
 def integration(subject: Model, request: Request, provider: str = CPU) -> str:
     device = device_of(provider)
-    dtype = subject.dtype if request.dtype == "own" else request.dtype
     bind = (
         "binding.bind_cpu_input(value.name, tensor.contiguous().numpy())"
-        if device == "cpu" and dtype != "bfloat16"
+        if device == "cpu" and subject.dtype != "bfloat16"
         else "binding.bind_ortvalue_input(value.name, onnxruntime.OrtValue.from_dlpack(tensor.contiguous()))"  # noqa: E501 - the lines are counted, so they are not wrapped
     )
     binding = f"""\
@@ -210,7 +196,7 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]{AS_LIST}
     options, given = "", ""
     if "threads" in request.options:
         options, given = f"{THREAD_LINES}{session_threads(request)}\n", ", options"
-    host = HOST_VALUES if dtype == "bfloat16" else HOST_ARRAYS
+    host = HOST_VALUES if subject.dtype == "bfloat16" else HOST_ARRAYS
     return f"""\
 {IMPORTS}{export}{options}session = onnxruntime.InferenceSession({file}{given}, providers=[{named}])
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"

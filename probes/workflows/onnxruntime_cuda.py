@@ -11,7 +11,7 @@ from probes.subjects import by_request
 
 versions = onnxruntime_session.versions
 open_subject = by_request.open_subject
-build = functools.partial(onnxruntime_session.build_on_gpu, providers=[(CUDA, CUDA_OPTIONS)])
+build = functools.partial(onnxruntime_session.build, providers=[(CUDA, CUDA_OPTIONS)], free="batch")
 synchronise = pytorch.synchronise
 engagement = onnxruntime_session.engagement
 nondeterministic_operators = onnxruntime_session.nondeterministic_operators

@@ -8,7 +8,7 @@ from typing import Any
 import tensorrt as trt
 
 from probes.adapter import Request
-from probes.stacks import onnx_export, onnxruntime_session, pytorch
+from probes.stacks import onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, IMPORTS
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
@@ -50,10 +50,8 @@ def options(request: Request) -> dict[str, str]:
 
 def build(subject: Model, inputs: list[Any], request: Request) -> TorchProgram:
     """Export for these shapes, because engines are fastest for fixed ones, and open a session."""
-    file = onnx_export.model_file(subject, inputs, request)
     providers = [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)]
-    session = onnxruntime_session.open_session(file, providers, request)
-    return onnxruntime_session.session_program(session, subject, request, PROVIDER)
+    return onnxruntime_session.build(subject, inputs, request, providers=providers)
 
 
 def integration(subject: Any, request: Request) -> str:

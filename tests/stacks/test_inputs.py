@@ -68,7 +68,7 @@ workflow.settings(request)
 subject = workflow.open_subject(request)
 subject.module.to = moved.append
 programs = [workflow.build(subject, subject.inputs(size, 0), request) for size in (1, 4)]
-results["weights"] = [program.weights["weights"] for program in programs]
+results["weights"] = [program.facts["weights"]["weights"] for program in programs]
 results["moved"] = moved
 results["precision"] = []
 for dtype in ("bfloat16", "float32"):
@@ -145,8 +145,8 @@ for dtype, number in (("float32", 1), ("float16", 10), ("bfloat16", 16)):
     file = write_onnx(directory / f"{kind}.onnx", graph)
     for feeding in ("host", "io-binding"):
         asked = dataclasses.replace(request, dtype=dtype, options={"feeding": feeding})
-        session = stack.open_session(file, [(stack.CPU, {})], asked)
-        program = stack.session_program(session, None, asked)
+        subject = types.SimpleNamespace(file=file, dtype=dtype)
+        program = stack.build(subject, [], asked)
         tensor = torch.tensor([[1.0, 2.0, 3.5]], dtype=getattr(torch, dtype))
         outputs = program.collect(program((tensor,)))
         results[f"{kind} {feeding}"] = [outputs[0].tolist(), stack.engagement(program, None).share]
