@@ -11,7 +11,6 @@ from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import onnx_export, openvino_model, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
-from probes.subjects.by_request import Model
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
@@ -40,29 +39,20 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         from probes.stacks import openvino_generation
 
         return openvino_generation.build(subject, inputs, request)
-    if shared := _dynamic_models.get(request.arm):
-        return _program_of(subject, request, shared)
-    core = openvino.Core()
-    if isinstance(subject, TorchSubject):
-        model = openvino.convert_model(onnx_export.export(subject, inputs, request))
-    else:
-        model = core.read_model(subject.file)
-    weight_bytes = None
-    if request.options.get("weights"):
-        model = openvino_model.compress(model, request.options["weights"])
-        weight_bytes = openvino_model.count_weight_bytes(model)
-    compiled = core.compile_model(
-        model, "CPU", openvino_model.configuration(subject.dtype, request)
-    )
-    if request.options.get("dynamic"):
-        _dynamic_models[request.arm] = compiled
-    return _program_of(subject, request, compiled, weight_bytes)
-
-
-def _program_of(
-    subject: Model, request: Request, compiled: Any, weight_bytes: int | None = None
-) -> TorchProgram:
-    """Return the program; `weight_bytes` are those of the weights if they are compressed."""
+    compiled, weight_bytes = _dynamic_models.get(request.arm), None
+    if compiled is None:
+        core = openvino.Core()
+        if isinstance(subject, TorchSubject):
+            model = openvino.convert_model(onnx_export.export(subject, inputs, request))
+        else:
+            model = core.read_model(subject.file)
+        if request.options.get("weights"):
+            model = openvino_model.compress(model, request.options["weights"])
+            weight_bytes = openvino_model.count_weight_bytes(model)
+        configuration = openvino_model.configuration(subject.dtype, request)
+        compiled = core.compile_model(model, "CPU", configuration)
+        if request.options.get("dynamic"):
+            _dynamic_models[request.arm] = compiled
     lines = integration(subject, request)
     call = pytorch.compile_call(lines, compiled=compiled, openvino=openvino, torch=torch)
     facts = {"compiled": compiled, "weight_bytes": weight_bytes}
@@ -85,8 +75,7 @@ def engagement(program: TorchProgram | OpenVinoGeneration, device_inputs: Any) -
 
 
 def integration(subject: Any, request: Request) -> str:
-    dtype = subject.dtype if request.dtype == "own" else request.dtype
-    hint = openvino_model.PRECISION_HINTS.get(dtype, "f32")
+    hint = openvino_model.PRECISION_HINTS.get(subject.dtype, "f32")
     if request.task == GENERATE:
         from probes.stacks import openvino_generation
 
@@ -98,7 +87,7 @@ def integration(subject: Any, request: Request) -> str:
 {onnx_export.EXPORT_LINES if free else ""}with torch.no_grad():
     exported = torch.export.export(model, {arguments}, strict=False)
 """
-    is_bfloat16 = dtype == "bfloat16"
+    is_bfloat16 = subject.dtype == "bfloat16"
     call = f"compiled([{BITS if is_bfloat16 else ARRAYS}], share_outputs=True)"
     output = FROM_BITS.format(call=call) if is_bfloat16 else call
     converted, package = openvino_model.conversion("model" if is_file else "exported", request)
