@@ -51,8 +51,8 @@ def settings(request: Request) -> dict[str, str]:
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     if subject.engine is None:
         file = write_model(subject, request)
-        slots, context = max(request.batch_sizes), context_of(subject.request)
-        options = engine_options(str(file), slots, context, request.threads, subject.dtype)
+        context = context_of(subject.request)
+        options = engine_options(str(file), max(request.batch_sizes), context, request)
         parameters = llama_cpp_server.parameters_of(options)
         parameters.hostnames = [socket_path(subject.request)]
         subject.engine = xllamacpp.Server(parameters)
@@ -63,14 +63,9 @@ def context_of(request: Request) -> int:
     return request.input_tokens + request.output_tokens + 1
 
 
-def engine_options(file: str, slots: int, context: int, threads: int, dtype: str) -> dict[str, Any]:
-    return {
-        "file": file,
-        "slots": slots,
-        "context": context,
-        "threads": threads,
-        "cache": TYPES[dtype],
-    }
+def engine_options(file: str, slots: int, context: int, request: Request) -> dict[str, Any]:
+    given = {"threads": request.threads, "cache": TYPES[request.dtype]}
+    return {"file": file, "slots": slots, "context": context, **given}
 
 
 def socket_path(request: Request) -> str:
@@ -135,7 +130,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
     file = write_model(subject, request)
     length = request.load["most_tokens"] + 1
-    options = engine_options(str(file), SERVED_SLOTS, length, request.threads, subject.dtype)
+    options = engine_options(str(file), SERVED_SLOTS, length, request)
     return Server(
         command=[sys.executable, llama_cpp_server.__file__, json.dumps({**options, "port": port})],
         user_command=user_command(options),
@@ -168,9 +163,7 @@ def user_command(options: dict[str, Any]) -> str:
 
 def serving_command(request: Request) -> str:
     slots, context = max(request.batch_sizes), context_of(request)
-    return user_command(
-        engine_options("model.gguf", slots, context, request.threads, request.dtype)
-    )
+    return user_command(engine_options("model.gguf", slots, context, request))
 
 
 def integration(subject: Any, request: Request) -> str:
