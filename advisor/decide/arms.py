@@ -6,8 +6,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from advisor.decide.diagnosis import (
     bytes_per_call,
     diagnose,
@@ -25,8 +23,12 @@ from advisor.decide.process_figures import (
     summarise_generation,
     worst_behaviour,
 )
-from advisor.decide.rounds import LogSpeedups, counted_visits, visits_by_round
-from advisor.decide.undisturbed import summarise_undisturbed
+from advisor.decide.rounds import (
+    LogSpeedups,
+    counted_visits,
+    summarise_undisturbed,
+    visits_by_round,
+)
 from advisor.domain.measurement import (
     CallDiagnosis,
     CallPercentiles,
@@ -59,20 +61,16 @@ def measurement_of(
 
     `speedup` is given for an arm that was not in a race, such as a server.
     """
-    dtype, weights = question.dtype, question.shape_weights
     processes = [process for process in state.processes[planned.id] if process.ready]
     main = state.last_ready_process(planned.id, repeat=0)
     assert main is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
     imported = main.imported
     if speedup is None:
-        speedup = _overall_log_speedup(log_speedups, weights).ratio
+        speedup = _overall_log_speedup(log_speedups, question.shape_weights).ratio
     new_shapes = compare_new_shapes(state, planned, new_shape_results_of(main), speedup)
     cells = tuple(
-        msgspec.structs.replace(
-            _summarise_cell(state, planned, main, shape, log_speedups[shape], peaks, dtype),
-            weight=weights.get(shape, 1.0),
-        )
-        for shape in log_speedups
+        _summarise_cell(state, planned, main, shape, each, peaks, question)
+        for shape, each in log_speedups.items()
     )
     return Measurement(
         arm=planned.id,
@@ -95,7 +93,9 @@ def measurement_of(
         steady=all(
             warmed_up.steady for process in processes for warmed_up in process.warmed_up.values()
         ),
-        diagnosis=tuple(_diagnose(state, planned.id, main, cell, peaks, dtype) for cell in cells),
+        diagnosis=tuple(
+            _diagnose(state, planned.id, main, cell, peaks, question.dtype) for cell in cells
+        ),
         new_shape_results=new_shapes,
         new_shape_behaviour=worst_behaviour(new_shapes),
         new_shapes_complete=all(each.handling != "skipped" for each in new_shapes),
@@ -136,7 +136,7 @@ def _summarise_cell(
     shape: Shape,
     log_speedups: Sequence[Sequence[float]],
     peaks: Peaks | None,
-    dtype: str,
+    question: Question,
 ) -> Cell:
     timed = [visit for _, visit in counted_visits(state, planned.id, shape)]
     baseline = state.plan.baseline.id
@@ -155,6 +155,7 @@ def _summarise_cell(
     built = raced.built.get(shape)
     return Cell(
         shape=shape,
+        weight=question.shape_weights.get(shape, 1.0),
         seconds=seconds,
         throughput=_throughput(
             process.opened if process else None,
@@ -170,7 +171,9 @@ def _summarise_cell(
         shift=math.expm1(-find_shift(log_speedups[0], math.log1p(EQUIVALENCE_MARGIN))),
         kept_bytes=built.kept_bytes if built else None,
         percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
-        generation=summarise_generation(visits, raced, workload_of(state, shape), peaks, dtype),
+        generation=summarise_generation(
+            visits, raced, workload_of(state, shape), peaks, question.dtype
+        ),
     )
 
 

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from advisor.decide.intervals import HALF_INTERVAL, Estimate, mean_of_samples, weighted_mean
-from advisor.decide.rounds import counted_visits
-from advisor.decide.undisturbed import RESAMPLES
+from advisor.decide.rounds import RESAMPLES, counted_visits
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.run_events import ConditionsRecorded
@@ -109,17 +108,33 @@ def _reference(
 def _compare(
     state: RunState, measured: Measurement, cell: Cell, reference: _Reference, margin: float
 ) -> Cell:
+    """Return the cell with the ratio of the fastest calls where it contradicts the speed-up."""
     if (arm := measured.arm) == state.plan.baseline.id:
         return cell
-    is_disturbed = _is_disturbed(state, (*reference.arms, arm), cell.shape)
+    paired, is_disturbed = cell.speedup, _is_disturbed(state, (*reference.arms, arm), cell.shape)
     own, theirs = _program(state, cell.shape, [arm], measured.settings), reference.program
     mine, other = own.calls, theirs.calls
     if not is_disturbed:
         mine, other = _without_odd_visits(mine), _without_odd_visits(other)
     found = _ratio_of_fastest(mine, other, margin)
+    if found is None or paired.low is None or paired.high is None:
+        return cell
+    if not (is_disturbed or _contradict(paired, found, margin)):
+        return cell
+    low, ratio, high = found
     missed = _missed_factor(state, arm, reference.leader, cell.shape)
-    shares = (own.least_share, theirs.least_share) if is_disturbed else None
-    return _reconcile(cell, found, margin, missed, shares) if found else cell
+    # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
+    # If no undisturbed call was seen, every share above the least one is equally likely.
+    of_own, of_theirs = (own.least_share, theirs.least_share) if is_disturbed else (1.0, 1.0)
+    second = Interval(
+        value=ratio * missed * (1 + of_theirs) / (1 + of_own),
+        low=low * of_theirs,
+        high=high * missed / of_own,
+        process_error=math.log1p(margin) / HALF_INTERVAL,
+    )
+    speedup = second if is_disturbed else _spanning(paired, found)
+    changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
+    return _with_seconds(changed, paired.value / speedup.value)
 
 
 def _without_odd_visits(calls: Calls) -> Calls:
@@ -211,33 +226,6 @@ def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Estimate | N
         for calls in (theirs, ours)
     )
     return Estimate(ratio / slower, ratio, ratio * faster)
-
-
-def _reconcile(
-    cell: Cell, found: Estimate, margin: float, missed: float, shares: tuple[float, float] | None
-) -> Cell:
-    """Return the cell with the ratio of the fastest calls where it contradicts the speed-up.
-
-    `shares` are the least ones of their fastest calls that the program and the baseline may take on
-    a quiet machine; None where the machine was not disturbed.
-    """
-    paired, (low, ratio, high) = cell.speedup, found
-    if paired.low is None or paired.high is None:
-        return cell
-    if shares is None and not _contradict(paired, found, margin):
-        return cell
-    # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
-    # If no undisturbed call was seen, every share above the least one is equally likely.
-    own, reference = shares or (1.0, 1.0)
-    second = Interval(
-        value=ratio * missed * (1 + reference) / (1 + own),
-        low=low * reference,
-        high=high * missed / own,
-        process_error=math.log1p(margin) / HALF_INTERVAL,
-    )
-    speedup = _spanning(paired, found) if shares is None else second
-    changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
-    return _with_seconds(changed, paired.value / speedup.value)
 
 
 def _contradict(paired: Interval, fastest: Estimate, margin: float) -> bool:

@@ -14,10 +14,16 @@ from built_measurements import RACES, only_measurement, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.decide import fastest_calls, undisturbed
+from advisor.decide import fastest_calls
 from advisor.decide.intervals import t_quantile, trimmed_mean
-from advisor.decide.rounds import paired_log_speedups, race_log_speedups
-from advisor.decide.undisturbed import summarise_undisturbed
+from advisor.decide.rounds import (
+    FASTEST_SHARE,
+    compare_undisturbed,
+    paired_log_speedups,
+    race_log_speedups,
+    summarise_undisturbed,
+    undisturbed_level,
+)
 from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.results import Results
 from advisor.domain.run_events import Conditions, ConditionsRecorded
@@ -222,9 +228,9 @@ LOG_TRUTH = math.log(2.0)
 
 def test_the_level_lies_between_the_fastest_times() -> None:
     times = [[3.0, 1.0, 2.0], [5.0, 4.0]]
-    level = undisturbed.undisturbed_level(times)
-    assert level == pytest.approx(1.0 + undisturbed.FASTEST_SHARE * 4)
-    assert undisturbed.undisturbed_level([[7.0]]) == 7.0
+    level = undisturbed_level(times)
+    assert level == pytest.approx(1.0 + FASTEST_SHARE * 4)
+    assert undisturbed_level([[7.0]]) == 7.0
 
 
 def disturbed_run(
@@ -256,7 +262,7 @@ def burst(noise: random.Random) -> float:
 def test_disturbances_move_the_level_less_than_the_mean() -> None:
     noise = random.Random(1)
     runs = [disturbed_run(noise) for _ in range(40)]
-    levels = [math.log(undisturbed.compare_undisturbed(*run).value) for run in runs]
+    levels = [math.log(compare_undisturbed(*run).value) for run in runs]
     means = [
         statistics.fmean(
             trimmed_mean([first - second for first, second in zip(*pair, strict=True)])
@@ -273,7 +279,7 @@ def test_disturbances_move_the_level_less_than_the_mean() -> None:
 @pytest.mark.parametrize("processes", [6, 8])
 def test_two_runs_of_the_same_arm_differ_by_no_more_than_their_errors_allow(processes: int) -> None:
     noise = random.Random(2)
-    runs = [undisturbed.compare_undisturbed(*disturbed_run(noise, processes)) for _ in range(160)]
+    runs = [compare_undisturbed(*disturbed_run(noise, processes)) for _ in range(160)]
     outside = [
         abs(math.log(one.value / two.value))
         > t_quantile(0.975, 2 * (processes - 1)) * math.hypot(one.log_error, two.log_error)
