@@ -71,7 +71,8 @@ def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
             processes = (*state.processes.get(arm, ()), ProcessState(repeat=repeat))
             return {"processes": {**state.processes, arm: processes}}
         case ProcessEvent(arm=arm):
-            return {"processes": {**state.processes, arm: _processes_after(state, event)}}
+            processes = _processes_after(state, run_event, event.at)
+            return {"processes": {**state.processes, arm: processes}}
         case Resumed():
             return {
                 # The run stopped during those without an outcome.
@@ -88,8 +89,6 @@ def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
             }
         case RaceOpened():
             return _open_group(state, run_event)
-        case RaceClosed():
-            return {"closed": {**state.closed, run_event.shape: run_event}}
         case _:
             return _found_changes(state, run_event)
 
@@ -101,8 +100,8 @@ def _found_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
         case QuietChecked():
             return {"quiet_check": run_event.check}
-        case MemoryChecked():
-            return {"memory_checked": run_event}
+        case MemoryChecked() | RaceClosed():
+            return _keep(state, run_event)
         case StartMeasured(arm=arm, start=start):
             starts = [each for each in state.starts.get(arm, ()) if each.way != start.way]
             return {"starts": {**state.starts, arm: (*starts, start)}}
@@ -117,12 +116,12 @@ def _found_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {}
 
 
-def _processes_after(state: RunState, event: LoggedEvent) -> tuple[ProcessState, ...]:
-    run_event = event.run_event
-    assert isinstance(run_event, ProcessEvent)  # noqa: S101 - for the type checker
+def _processes_after(
+    state: RunState, run_event: ProcessEvent, at: float
+) -> tuple[ProcessState, ...]:
     processes = list(state.processes[run_event.arm])
     before = processes[run_event.process]
-    process = msgspec.structs.replace(before, **_process_changes(before, event))
+    process = msgspec.structs.replace(before, **_process_changes(before, run_event, at))
     if process.failed_with("out-of-memory") and not process.ready:
         residents = _opened_arms(state, run_event.arm)
         process = msgspec.structs.replace(process, residents_at_oom=residents)
@@ -168,22 +167,23 @@ def _kept_type(hint: object) -> object:
     return arguments[-1 if typing.get_origin(hint) is dict else 0]
 
 
-#: The field of `ProcessState` that keeps each type of event: the type of the field says whether
-#: that is the last event, all of them, or the last one of each shape.
+#: The field of a state that keeps each type of event: the type of the field says whether that is
+#: the last event, all of them, or the last one of each shape.
 FIELDS: dict[object, str] = {
-    _kept_type(hint): name for name, hint in typing.get_type_hints(ProcessState).items()
+    _kept_type(hint): name
+    for kind in (RunState, ProcessState)
+    for name, hint in typing.get_type_hints(kind).items()
 }
 
 
-def _process_changes(process: ProcessState, logged: LoggedEvent) -> dict[str, Any]:
+def _process_changes(process: ProcessState, run_event: ProcessEvent, at: float) -> dict[str, Any]:
     """Return the changed fields of a process after one of its events, or of those of its worker."""
-    run_event = logged.run_event
     event = run_event.worker_event if isinstance(run_event, WorkerReported) else run_event
     match event:
         case WorkerEnded(outcome=outcome):
             return {"outcome": outcome}
         case PhaseStarted(phase=phase):
-            changes = {"phase": phase, "building_since": logged.at if phase == "build" else None}
+            changes = {"phase": phase, "building_since": at if phase == "build" else None}
             return {**changes, "new_shape_started": event} if phase == "new-shapes" else changes
         case Ready():
             return {"ready": True}
@@ -197,9 +197,9 @@ def _process_changes(process: ProcessState, logged: LoggedEvent) -> dict[str, An
             return _keep(process, event)
 
 
-def _keep(process: ProcessState, event: Any) -> dict[str, Any]:  # noqa: ANN401 - each has a field
+def _keep(state: ProcessState | RunState, event: Any) -> dict[str, Any]:  # noqa: ANN401 - each has a field
     field = FIELDS[type(event)]
-    kept = getattr(process, field)
+    kept = getattr(state, field)
     if isinstance(kept, tuple):
         return {field: (*kept, event)}
     return {field: {**kept, event.shape: event} if isinstance(kept, dict) else event}
