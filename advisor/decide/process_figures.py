@@ -68,9 +68,8 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
             return MemoryBytes(peak=None, source="not measured")
         return MemoryBytes(peak=host.peak_rss_bytes, source=HOST_SOURCE)
     problem = implausible_because(device, warm, checked)
-    if problem:
+    if problem or device.peak_bytes is None:
         return MemoryBytes(peak=None, source=f"not known: {problem}")
-    assert device.peak_bytes is not None  # noqa: S101 - for the type checker: it is plausible
     is_freed = device.source == "freed"
     return MemoryBytes(
         peak=device.peak_bytes + (released_earlier(warm) if is_freed else 0),
@@ -159,24 +158,21 @@ def summarise_generation(
         itl = max(latency - ttft, 0.0) / steps if steps else None
     peak = peaks.operations_per_second.get(dtype) if peaks else None
     step_bytes = bytes_per_step(workload, process)
-    metrics = GenerationMetrics(
+    return GenerationMetrics(
         ttft_seconds=ttft,
         itl_seconds=itl,
         tokens_per_second_per_user=1 / itl if itl else None,
         cache_bytes=workload.cache_bytes,
         mbu=step_bytes / itl / peaks.bytes_per_second if step_bytes and itl and peaks else None,
         mfu=workload.flops / latency / peak if workload.flops and latency and peak else None,
-    )
-    return msgspec.structs.replace(
-        metrics, latency_mismatch=explain_mismatch(metrics, call_seconds, output_tokens)
+        latency_mismatch=explain_mismatch(ttft, itl, call_seconds, output_tokens),
     )
 
 
 def explain_mismatch(
-    metrics: GenerationMetrics, call_seconds: float, output_tokens: int
+    ttft: float | None, itl: float | None, call_seconds: float, output_tokens: int
 ) -> str | None:
     """Return why TTFT and ITL do not add up to a call; None where they do within `MAX_MISMATCH`."""
-    ttft, itl = metrics.ttft_seconds, metrics.itl_seconds
     if ttft is None or itl is None:
         return None
     implied = ttft + itl * (output_tokens - 1)
