@@ -179,15 +179,19 @@ class ArmFacts:
 def facts_of(
     measurement: Measurement,
     workflow: Workflow,
+    evidence: Evidence = "measured",
     *,
     portability: float | None = None,
     inferred_new_shapes: str | None = None,
 ) -> ArmFacts:
-    """Return every fact about an arm; a measured or inferred one replaces the declared one."""
+    """Return every fact about an arm; a measured or inferred one replaces the declared one.
+
+    `evidence` is that of the measurement.
+    """
     measured = _measured_facts(measurement, workflow)
     facts = ArmFacts(
         {**declared_facts(workflow), "performance_portability": portability, **measured},
-        dict.fromkeys(measured, "measured"),
+        dict.fromkeys(measured, evidence),
     )
     if inferred_new_shapes is not None:
         facts.values["new_shapes"], facts.evidence["new_shapes"] = inferred_new_shapes, "inferred"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from advisor.decide.grades import declared_facts, rate
-from advisor.decide.scoring import find_failures, weigh
+from advisor.decide.scoring import weigh
 from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.plan import ArmName
@@ -74,5 +74,6 @@ def possible_score(
         "build_seconds": 0.0,
     }
     ratings = {each.id: rate(each, facts, rubric) for each in rubric.criteria}
-    letters = tuple(each for each in question.constraints if each.quantity in ratings)
-    return None if find_failures(ratings, letters) else weigh(ratings, question)
+    letters = (each for each in question.constraints if each.quantity in ratings)
+    is_met = all(each.admits(ratings[each.quantity].tier) for each in letters)
+    return weigh(ratings, question) if is_met else None

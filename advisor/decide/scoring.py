@@ -40,10 +40,11 @@ def score_arms(
         facts = facts_of(
             measured,
             workflow,
+            evidence,
             portability=portable.performance_portability if portable else None,
             inferred_new_shapes=new_shapes.get(measured.arm),
         )
-        scored.append(_score_arm(measured, workflow, facts, results, catalogue, question, evidence))
+        scored.append(_score_arm(measured, workflow, facts, results, catalogue, question))
     return rank(mark_unproven(scored, results, catalogue.rubric.decision.clear_share))
 
 
@@ -111,13 +112,9 @@ def _score_arm(
     results: Results,
     catalogue: Catalogue,
     question: Question,
-    evidence: Evidence,
 ) -> ScoredArm:
-    known = {
-        fact: evidence if each == "measured" else each for fact, each in facts.evidence.items()
-    }
     ratings = {
-        criterion.id: rate(criterion, facts.values, catalogue.rubric, known)
+        criterion.id: rate(criterion, facts.values, catalogue.rubric, facts.evidence)
         for criterion in catalogue.rubric.criteria
     }
     return ScoredArm(
@@ -212,13 +209,11 @@ def without_constraint(
 
 
 def value_of(
-    constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
+    constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement
 ) -> float | None:
     """Return the letter's number or the figure that a constraint is about; None if unknown."""
     if constraint.quantity in CRITERIA:
         return ratings[constraint.quantity].tier
-    if measurement is None:
-        return None
     if constraint.asks_for_class:
         return class_number(measurement)
     return ARM_FIGURES[constraint.quantity].get(measurement)
@@ -237,13 +232,11 @@ def class_number(measurement: Measurement) -> int | None:
 
 
 def find_failures(
-    ratings: Mapping[str, Rating],
-    constraints: Sequence[Constraint],
-    measurement: Measurement | None = None,
+    ratings: Mapping[str, Rating], constraints: Sequence[Constraint], measurement: Measurement
 ) -> tuple[FailedConstraint, ...]:
     """Return the constraints that an arm does not meet; an unknown figure meets none."""
     values = [value_of(constraint, ratings, measurement) for constraint in constraints]
-    loss = measurement.trained_loss if measurement is not None else None
+    loss = measurement.trained_loss
     is_random = loss is not None and loss.basis == "needs-real-weights"
     return tuple(
         FailedConstraint(

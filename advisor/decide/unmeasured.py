@@ -135,10 +135,8 @@ def more_time(state: RunState, question: Question) -> str:
 
 
 def status_of(failure: Failure) -> Status:
-    if failure.status in {"model-refused", "model-failed"}:
-        return "build-failed"
-    status: Status = msgspec.convert(failure.status, Status)
-    return status
+    is_of_model = failure.status in {"model-refused", "model-failed"}
+    return "build-failed" if is_of_model else failure.status
 
 
 def _measuring_step(header: Header, state: RunState, final_problem: Problem | None) -> str | None:
@@ -256,7 +254,7 @@ def _nearest(
     constraint: Constraint, scored: Sequence[ScoredArm], measured: Mapping[str, Measurement]
 ) -> str:
     """Return the value that is nearest to a constraint with its arm, or how many arms meet it."""
-    found = {one.arm: value_of(constraint, one.ratings, measured.get(one.arm)) for one in scored}
+    found = {one.arm: value_of(constraint, one.ratings, measured[one.arm]) for one in scored}
     known = {arm: value for arm, value in found.items() if value is not None}
     if not known:
         return f"{constraint.quantity} unknown"

@@ -146,7 +146,7 @@ def test_a_failed_constraint_names_both_letters(expect: Expect) -> None:
         Constraint("portability", ">=", 2),
         Constraint("productivity", ">=", 3),
     )
-    failures = find_failures(arm.ratings, required)
+    failures = find_failures(arm.ratings, required, builders.measurement())
     assert [(each.index, each.value) for each in failures] == [(1, 1), (2, 2)]
     expect("failed-letters", [each.text for each in failures])
 
