@@ -56,18 +56,12 @@ NARROW, COARSE = 1.4, 2.6
 MOST_DESCENTS, MOST_COARSE_DESCENTS = 4, 2
 
 
-@dataclasses.dataclass(frozen=True)
-class Goodput:
-    """Requests per second with a 95 % interval, and the slope of the fitted curve."""
+class Goodput(Interval, frozen=True, kw_only=True):
+    """Requests per second, and the slope of the fitted curve."""
 
-    value: float
     low: float
     high: float
     slope: float
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(value=self.value, low=self.low, high=self.high)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -97,7 +97,7 @@ def _measurement(
     """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
     both = state.processes[planned.id], state.processes[baseline]
     process_error = standard_error(deviation, *both)
-    ratio = found[planned.id].interval.over(found[baseline].interval, process_error * HALF_INTERVAL)
+    ratio = found[planned.id].over(found[baseline], process_error * HALF_INTERVAL)
     speedup = msgspec.structs.replace(ratio, process_error=process_error)
     if planned.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
@@ -150,7 +150,7 @@ def summarise_server(
     rate = goodput.value * mean_tokens if goodput else None
     price = question.price_of_all_devices
     process_error = standard_error(deviation, processes)
-    interval = widen(goodput.interval, process_error * HALF_INTERVAL) if goodput else None
+    interval = widen(goodput, process_error * HALF_INTERVAL) if goodput else None
     return ServedArm(
         arm=arm,
         goodput=interval,
