@@ -85,15 +85,15 @@ def _measure_arms(
         {arm: each for arm, each in log_speedups.items() if arm != baseline}, plan.duplicate, noise
     )
     paired = [
-        widen_by_variances(
-            measurement_of(state, each, log_speedups[each.id], peaks, question),
-            variances.get(each.id, {}),
-            baseline,
-        )
+        measurement_of(state, each, log_speedups[each.id], peaks, question)
         for each in plan.distinct
         if each.id in log_speedups and all(rounds[0] for rounds in log_speedups[each.id].values())
     ]
-    return [*reconcile(state, paired, noise.fastest_margin)]
+    widened = [
+        each if each.arm == baseline else widen_by_variances(each, variances[each.arm])
+        for each in paired
+    ]
+    return [*reconcile(state, widened, noise.fastest_margin)]
 
 
 def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
