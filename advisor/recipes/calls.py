@@ -172,13 +172,13 @@ def checkpoint_prompt_lines(
         trusted=trusted,
         checkpoint=checkpoint_line(model),
     )
-    prompts = prompt_lines(question, batch_size, "config", on_device=prompts_on_device)
-    return [*named.splitlines(), *prompts]
+    prompts = prompt_line(question, batch_size, "config", on_device=prompts_on_device)
+    return [*named.splitlines(), prompts]
 
 
-def prompt_lines(question: Question, batch_size: int, config: str, *, on_device: bool) -> list[str]:
+def prompt_line(question: Question, batch_size: int, config: str, *, on_device: bool) -> str:
     """Return the line for random prompts; `config` is the expression of the configuration."""
     device = ', device="cuda"' if on_device and question.device == "cuda" else ""
     tokens = question.input_tokens
     ids = INPUT_IDS.format(config=config, batch_size=batch_size, tokens=tokens, device=device)
-    return [f"prompts = {ids}"]
+    return f"prompts = {ids}"

@@ -32,7 +32,7 @@ from advisor.recipes.calls import (
     language_model_lines,
     model_name,
     nested_call,
-    prompt_lines,
+    prompt_line,
     quoted,
     random_values,
     to_device,
@@ -59,8 +59,8 @@ def loading_lines(
         case FactoryModel() as model:
             return _factory_lines(model, question, batch_size, inputs)
         case TransformersModel() as model if question.task == "generate":
-            prompts = prompt_lines(question, batch_size, "model.config", on_device=True)
-            return [*language_model_lines(model, question), AS_MEASURED, *prompts]
+            prompts = prompt_line(question, batch_size, "model.config", on_device=True)
+            return [*language_model_lines(model, question), AS_MEASURED, prompts]
         case OnnxModel() as model:
             return _onnx_lines(model, question, batch_size)
         case TransformersModel() as model:
