@@ -69,9 +69,12 @@ def create_reference(
         samples.append([output.align(got) for output, got in zip(expected, eager, strict=True)])
     for index, of_sets in enumerate(zip(*outputs, strict=True)):
         if findings.random.get(index, False) is not None:
-            scaled = _set_scale(of_sets)
-            for of_set, output, of_index in zip(outputs, scaled, samples, strict=True):
-                of_set[index] = _measure_eager(output, of_index[index])
+            # Over all input sets: one set of few elements may be near zero by chance.
+            every = np.concatenate([unmasked(output.values) for output in of_sets])
+            scale = root_mean_square(every)
+            for of_set, aligned in zip(outputs, samples, strict=True):
+                output = dataclasses.replace(of_set[index], least_scale=scale)
+                of_set[index] = _measure_eager(output, aligned[index])
     if any(all(output.is_value for output in of_set) for of_set in outputs):
         fix = "let forward return tensors, also in dictionaries, tuples, lists or dataclasses"
         types = f" but {', '.join(findings.unseen)}" if findings.unseen else ""
@@ -150,12 +153,6 @@ def _expect(
         top=top,
         eager_top1=float((top_of(got) == top).mean()) if has_classes and wanted.size else None,
     )
-
-
-def _set_scale(of_sets: Sequence[ExpectedOutput]) -> list[ExpectedOutput]:
-    """Add the size over all input sets: one set of few elements may be near zero by chance."""
-    scale = root_mean_square(np.concatenate([unmasked(output.values) for output in of_sets]))
-    return [dataclasses.replace(output, least_scale=scale) for output in of_sets]
 
 
 def _measure_eager(expected: ExpectedOutput, aligned: Any) -> ExpectedOutput:

@@ -62,10 +62,7 @@ def has_uncoupled_rows(
     run: Run, inputs: list[Any], batched: Sequence[bool], epsilon: float
 ) -> bool:
     """Compare halves with the whole batch; `epsilon` is the rounding of `run`'s precision."""
-    rows = _count_rows(inputs, batched)
-    if rows < 2:
-        return False
-    whole = run(inputs)
+    rows, whole = _count_rows(inputs, batched), run(inputs)
     try:
         joined = run_in_parts(run, inputs, batched, (rows + 1) // 2)
     except ValueError:
