@@ -22,7 +22,7 @@ from advisor.domain.errors import (
     reported_as,
 )
 from advisor.domain.question import Question
-from advisor.domain.results import Evidence, Platform, Results
+from advisor.domain.results import Platform, Results
 from advisor.domain.run_state import Header, RunState
 
 
@@ -43,16 +43,12 @@ def with_preferences(
 
 
 def answer_from_state(
-    header: Header,
-    state: RunState,
-    *,
-    evidence: Evidence | None = None,
-    while_running: bool = False,
+    header: Header, state: RunState, *, provenance: str = "", while_running: bool = False
 ) -> Answer:
     """Summarise and score a run as far as it has come, and recommend an arm.
 
-    `evidence` is where the figures come from, by default from the run. With `while_running` equal
-    workers may differ so far; see `recommend`.
+    `provenance` is where a question about a GPU that is not attached was measured. With
+    `while_running` equal workers may differ so far; see `recommend`.
     """
     results = _results_of_run(header, state)
     question = header.question
@@ -78,9 +74,9 @@ def answer_from_state(
             unmeasured=unmeasured.list_unmeasured(header, state, results, None),
             recommendation=None,
             problem=None,
+            provenance=provenance,
         ),
         header.catalogue,
-        evidence,
         while_running=while_running,
     )
     early_end = None if answer.scores else Problem.of(_early_end(state, question))
@@ -97,12 +93,12 @@ def answer_from_stored(
     state: RunState,
     place: str,
     next_step: str = "if p3-advisor wrote them, report it with the directory; else delete the run",
-    evidence: Evidence | None = None,
+    provenance: str = "",
 ) -> Answer:
     """Evaluate what is stored in a place; raise `RunFileError` if its events cannot be true."""
     what = f"the events in {place} contradict each other"
     with reported_as(RunFileError, what, next_step, (ArithmeticError, LookupError, ValueError)):
-        return answer_from_state(header, state, evidence=evidence)
+        return answer_from_state(header, state, provenance=provenance)
 
 
 def _results_of_run(header: Header, state: RunState) -> Results:
@@ -167,16 +163,9 @@ def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
         )
 
 
-def _with_advice(
-    answer: Answer,
-    catalogue: Catalogue,
-    evidence: Evidence | None = None,
-    *,
-    while_running: bool = False,
-) -> Answer:
+def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = False) -> Answer:
     """Return the answer with scores, best first, and a recommendation, or why there is none."""
-    question, results = answer.question, answer.results
-    evidence = evidence or answer.evidence
+    question, results, evidence = answer.question, answer.results, answer.evidence
     scored = msgspec.structs.replace(
         answer, scores=scoring.score_arms(results, question, catalogue, evidence)
     )

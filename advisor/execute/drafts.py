@@ -206,7 +206,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
     with_rubric = msgspec.structs.replace(header.catalogue, rubric=catalogue.rubric)
     header = msgspec.structs.replace(header, question=stored_question, catalogue=with_rubric)
     origin = describe_origin(header, context.now())
-    answer = answer_from_stored(header, state, f"run {header.run_id}", evidence="imported")
+    answer = answer_from_stored(header, state, f"run {header.run_id}", provenance=origin)
     advice = answer.recommendation
     if advice is not None:
         another_machine = (
@@ -220,7 +220,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
             next_steps=(another_machine, *advice.next_steps),
         )
     return msgspec.structs.replace(
-        answer, provenance=origin, recommendation=advice, rerun_command=command_of(run_options)
+        answer, recommendation=advice, rerun_command=command_of(run_options)
     )
 
 
