@@ -41,7 +41,13 @@ def diagnose(
     dtype: str,
     peaks: Peaks | None,
 ) -> CallDiagnosis:
-    memory, compute = _peak_shares(seconds, flops, weight_bytes, dtype, peaks)
+    memory = compute = None
+    if peaks is not None:
+        if weight_bytes and weight_bytes > CACHED_BYTES:
+            share = weight_bytes / seconds / peaks.bytes_per_second
+            memory = share if share <= CACHED_SHARE else None
+        peak = peaks.operations_per_second.get(dtype)
+        compute = flops / seconds / peak if flops and peak else None
     # PyTorch's profiler does not see kernels of another process or of JAX: no kernels is unknown.
     sees_kernels = diagnosed is not None and bool(diagnosed.kernels_per_call)
     counts = {name: getattr(diagnosed, name) if sees_kernels else None for name in DEVICE_COUNTS}
@@ -53,19 +59,6 @@ def diagnose(
         headroom=None if memory is None or compute is None else 1 - min(max(memory, compute), 1.0),
         bound=find_bound(memory, compute, counts["device_busy_share"]),
     )
-
-
-def _peak_shares(
-    seconds: float, flops: int | None, weight_bytes: int | None, dtype: str, peaks: Peaks | None
-) -> tuple[float | None, float | None]:
-    """Return the shares of the measured peaks of memory and arithmetic; None if not known."""
-    if peaks is None:
-        return None, None
-    memory, peak = None, peaks.operations_per_second.get(dtype)
-    if weight_bytes and weight_bytes > CACHED_BYTES:
-        share = weight_bytes / seconds / peaks.bytes_per_second
-        memory = share if share <= CACHED_SHARE else None
-    return memory, flops / seconds / peak if flops and peak else None
 
 
 def find_bound(memory: float | None, compute: float | None, busy: float | None) -> Bound:

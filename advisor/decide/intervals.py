@@ -243,8 +243,3 @@ def _cut(count: int) -> int:
 
 #: Fewer processes do not give a usable variance between processes.
 MIN_PROCESSES = 3
-
-
-def variance_of_mean(rounds: Sequence[float]) -> float:
-    """Return the variance of the trimmed mean of rounds that may be autocorrelated."""
-    return variance_of_trimmed_mean(rounds) / effective_share(rounds)

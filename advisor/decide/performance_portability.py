@@ -143,13 +143,6 @@ def _converge(ids: Sequence[str], workflows: Mapping[str, Workflow]) -> float | 
     )
 
 
-def find_application(
-    portability: Portability | None, workflow: Workflow
-) -> ApplicationPortability | None:
-    known, name = portability.applications if portability else (), application_of(workflow)
-    return next((each for each in known if each.application == name), None)
-
-
 def is_same_work(one: Question, two: Question) -> bool:
     # The precision may differ: devices support different ones.
     first, second = (

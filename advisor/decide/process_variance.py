@@ -22,9 +22,9 @@ from advisor.decide.intervals import (
     MIN_PROCESSES,
     TAIL,
     Variance,
+    effective_share,
     t_quantile,
     trimmed_mean,
-    variance_of_mean,
     variance_of_trimmed_mean,
     weighted_mean,
 )
@@ -80,7 +80,8 @@ def _process_differences(
     """
     usable = [rounds for rounds in processes if len(rounds) > 1]
     means = [trimmed_mean(rounds) for rounds in usable]
-    within = [variance_of_mean(rounds) for rounds in usable]
+    # The rounds may be autocorrelated.
+    within = [variance_of_trimmed_mean(rounds) / effective_share(rounds) for rounds in usable]
     if is_duplicate:
         return list(zip(means, within, strict=True))
     pairs = zip(itertools.pairwise(means), itertools.pairwise(within), strict=True)

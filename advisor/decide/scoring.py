@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.decide.grades import ArmFacts, facts_of, infer_new_shapes, rate, rounded
-from advisor.decide.performance_portability import find_application
+from advisor.decide.performance_portability import application_of
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.accuracy import may_be_exact
 from advisor.domain.arm_figures import ARM_FIGURES
@@ -34,14 +34,15 @@ def score_arms(
         for measured in results.measurements
     ]
     new_shapes = infer_new_shapes(arms)
+    applications = results.portability.applications if results.portability else ()
+    portable = {each.application: each.performance_portability for each in applications}
     scored = []
     for measured, workflow in arms:
-        portable = find_application(results.portability, workflow)
         facts = facts_of(
             measured,
             workflow,
             evidence,
-            portability=portable.performance_portability if portable else None,
+            portability=portable.get(application_of(workflow)),
             inferred_new_shapes=new_shapes.get(measured.arm),
         )
         scored.append(_score_arm(measured, workflow, facts, results, catalogue, question))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -44,23 +45,16 @@ class CachedForward(torch.nn.Module):
         )
 
 
+@dataclasses.dataclass(eq=False)
 class OpenVinoGeneration(TextProgram):
     """Runs one compiled model for the prompts, and another for each decode step."""
 
-    def __init__(
-        self,
-        prompt: Any,
-        step: Any,
-        empty: list[torch.Tensor],
-        request: Request,
-        weight_bytes: int | None,
-    ) -> None:
-        super().__init__(request)
-        self._step = step
-        #: What `engagement` needs to know; the bytes are those of the step's compressed weights.
-        self.facts = {"compiled": step, "weight_bytes": weight_bytes}
-        self._empty_cache = empty
-        self._prompt = prompt
+    request: Request
+    prompt: Any
+    step: Any
+    empty_cache: list[torch.Tensor]
+    #: What `engagement` needs to know; the bytes are those of the step's compressed weights.
+    facts: dict[str, Any]
 
     def feed(self, inputs: list[Any]) -> torch.Tensor:
         return torch.from_numpy(inputs[0])
@@ -85,13 +79,13 @@ class OpenVinoGeneration(TextProgram):
         self, prompts: torch.Tensor, new_tokens: int, choose: Callable[[int, Any], Any]
     ) -> Any:
         """Do what the lines of `integration` do, with the choice of each token as a function."""
-        results = self._prompt([prompts.numpy(), *(tensor.numpy() for tensor in self._empty_cache)])
+        results = self.prompt([prompts.numpy(), *(tensor.numpy() for tensor in self.empty_cache)])
         chosen: list[Any] = []
         for position in range(new_tokens):
             logits, *past = results.values()
             chosen.append(choose(position, logits))
             if position + 1 < new_tokens:
-                results = self._step([chosen[-1][:, None], *past])
+                results = self.step([chosen[-1][:, None], *past])
         return np.stack(chosen, axis=1)
 
 
@@ -119,7 +113,8 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
         )
         weight_bytes = openvino_model.count_weight_bytes(step)
     compiled = [core.compile_model(model, "CPU", configuration) for model in (prompt, step)]
-    return OpenVinoGeneration(compiled[0], compiled[1], empty, request, weight_bytes)
+    facts = {"compiled": compiled[1], "weight_bytes": weight_bytes}
+    return OpenVinoGeneration(request, *compiled, empty, facts)
 
 
 def integration(request: Request, hint: str) -> str:
