@@ -13,7 +13,7 @@ import msgspec
 
 from advisor.ask import catalogue_files
 from advisor.decide.intervals import MIN_PROCESSES
-from advisor.decide.process_variance import widen_by_errors
+from advisor.decide.process_variance import widen
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERIA, Priorities
@@ -383,6 +383,13 @@ def measurement(
     return replace(made, **changes)
 
 
+def widened(entry: Measurement, floors: Mapping[Shape, float]) -> Measurement:
+    whole = widen(entry.speedup, math.hypot(*floors.values()) / math.sqrt(len(floors)))
+    errors = [(each, floors.get(each.shape, 0.0)) for each in entry.cells]
+    cells = tuple(replace(cell, speedup=widen(cell.speedup, error)) for cell, error in errors)
+    return replace(entry, speedup=whole, cells=cells)
+
+
 def results(*measurements: Measurement, **changes: Any) -> Results:
     """Return results with little noise."""
     made = Results(
@@ -401,7 +408,7 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
     return replace(
         made,
         measurements=tuple(
-            widen_by_errors(entry, floors)
+            widened(entry, floors)
             if floors
             and entry.arm != made.baseline
             and not (entry.cells and all(one.processes >= MIN_PROCESSES for one in entry.cells))

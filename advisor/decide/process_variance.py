@@ -91,32 +91,22 @@ def _process_differences(
 def widen_by_variances(
     measurement: Measurement, variances: Mapping[Shape, Variance]
 ) -> Measurement:
-    """Return the measurement with intervals that hold what a fresh process would show."""
-    errors = {}
-    for cell in measurement.cells:
-        variance = variances[cell.shape]
-        quantile = t_quantile(1 - TAIL, variance.degrees_of_freedom)
-        errors[cell.shape] = quantile * math.sqrt(variance.value / cell.processes)
-    return widen_by_errors(measurement, errors)
-
-
-def widen_by_errors(measurement: Measurement, errors: Mapping[Shape, float]) -> Measurement:
-    """Return the measurement with intervals widened by the log error of each shape.
+    """Return the measurement with intervals that hold what a fresh process would show.
 
     One process serves all shapes, so the errors do not average out over them.
     """
-    weights = {cell.shape: cell.weight for cell in measurement.cells}
-    overall = math.sqrt(
-        weighted_mean((error**2, weights.get(shape, 1.0)) for shape, error in errors.items())
-    )
+    errors, cells = {}, measurement.cells
+    for cell in cells:
+        variance = variances[cell.shape]
+        quantile = t_quantile(1 - TAIL, variance.degrees_of_freedom)
+        errors[cell.shape] = quantile * math.sqrt(variance.value / cell.processes)
+    overall = math.sqrt(weighted_mean((errors[cell.shape] ** 2, cell.weight) for cell in cells))
     return msgspec.structs.replace(
         measurement,
         speedup=widen(measurement.speedup, overall),
         cells=tuple(
-            cell
-            if cell.shape not in errors
-            else msgspec.structs.replace(cell, speedup=widen(cell.speedup, errors[cell.shape]))
-            for cell in measurement.cells
+            msgspec.structs.replace(cell, speedup=widen(cell.speedup, errors[cell.shape]))
+            for cell in cells
         ),
     )
 
