@@ -92,14 +92,13 @@ def copy_with_same_weights(model: Any) -> Any:
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
-def with_fixed_cache(
-    model: Any, request: Request, compile_config: transformers.CompileConfig
-) -> TextGeneration:
-    """Generate with a cache of fixed size; transformers compiles the decode step.
+def with_fixed_cache(model: Any, request: Request, **options: Any) -> TextGeneration:
+    """Generate with a cache of fixed size; transformers compiles the decode step with `options`.
 
     It keeps one compiled call for each model, and a second batch size would make its shapes
     dynamic, so a copy with the same weights generates.
     """
+    compile_config = transformers.CompileConfig(dynamic=False, **options)
     compile_config._compile_all_devices = True  # noqa: SLF001 - without it transformers compiles on GPUs only
     length = request.input_tokens + request.output_tokens
     fixed = {"cache_implementation": "static", "max_cache_len": length}

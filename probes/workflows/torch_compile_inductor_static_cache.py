@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import transformers
-
 from probes.adapter import Engagement, Request, StartLines, TextProgram
 from probes.stacks import decode_step, dynamo, pytorch
 from probes.subjects import transformers_generate
@@ -24,8 +22,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram
             transformers_generate.copy_with_same_weights(subject.model), request
         )
     else:
-        compile_config = transformers.CompileConfig(dynamic=False)
-        program = transformers_generate.with_fixed_cache(subject.model, request, compile_config)
+        program = transformers_generate.with_fixed_cache(subject.model, request)
     program(program.feed(inputs))
     return program
 

@@ -39,16 +39,12 @@ def build_generate(
     subject: CausalLm, inputs: list[Any], request: Request, options: dict[str, Any]
 ) -> Program:
     """Compile in place: `generate` never calls what `torch.compile(model)` returns."""
-    import transformers
-
     from probes.subjects import transformers_generate
 
     if request.options.get("cache") == "static":
         # transformers passes on all fields, and `torch.compile` takes either a mode or options.
-        compile_config = transformers.CompileConfig(
-            backend="tensorrt", dynamic=False, mode=None, options={**options, **IN_PYTORCH}
-        )
-        program = transformers_generate.with_fixed_cache(subject.model, request, compile_config)
+        fixed = {"backend": "tensorrt", "mode": None, "options": {**options, **IN_PYTORCH}}
+        program = transformers_generate.with_fixed_cache(subject.model, request, **fixed)
     else:
         subject.model.compile(backend="tensorrt", options=options)
         program = transformers_generate.TextGeneration(subject.model, request)

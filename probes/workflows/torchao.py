@@ -44,13 +44,10 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     `subject` is a `CausalLm` for text, else a `TorchSubject`.
     """
     if request.task == GENERATE:
-        import transformers
-
         from probes.subjects import transformers_generate
 
         quantise(subject.model, request)
-        compile_config = transformers.CompileConfig(dynamic=False)
-        program = transformers_generate.with_fixed_cache(subject.model, request, compile_config)
+        program = transformers_generate.with_fixed_cache(subject.model, request)
         program(program.feed(inputs))
         return program
     quantise(subject.module, request)
