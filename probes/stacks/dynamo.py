@@ -6,7 +6,6 @@ Dynamo counts where it does not capture a model's operators, and why.
 from __future__ import annotations
 
 import collections
-import importlib
 import logging
 import pathlib
 import re
@@ -47,10 +46,6 @@ HANDLER = BreakHandler()
 LOG = logging.getLogger("torch._dynamo.symbolic_convert.__graph_breaks")
 LOG.addHandler(HANDLER)
 LOG.setLevel(logging.DEBUG)
-
-
-def import_inductor() -> None:
-    importlib.import_module("torch._inductor.compile_fx")
 
 
 def compile_module(subject: TorchSubject, inputs: list[Any], **options: Any) -> TorchProgram:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any
 
 import torch
@@ -17,8 +18,7 @@ versions = functools.partial(pytorch.versions, "triton")
 settings = pytorch.apply_settings
 open_subject = by_request.open_subject
 synchronise = pytorch.synchronise
-
-import_compiler = dynamo.import_inductor
+import_compiler = functools.partial(importlib.import_module, "torch._inductor.compile_fx")
 
 #: Modes that capture compiled code as CUDA graphs; they give no error when they cannot.
 CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
