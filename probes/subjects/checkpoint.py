@@ -98,7 +98,7 @@ class EngineSubject(Subject):
 class EngineProgram(TextProgram):
     def __init__(self, subject: EngineSubject, request: Request) -> None:
         super().__init__(request)
-        self.engine = subject.engine
+        self.subject, self.engine = subject, subject.engine
 
     def feed(self, inputs: list[Any]) -> Any:
         return inputs[0].tolist()

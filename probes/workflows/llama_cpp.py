@@ -80,12 +80,6 @@ def socket_path(request: Request) -> str:
 class EngineGeneration(EngineProgram):
     """Generates with the engine of the server, without HTTP."""
 
-    def __init__(self, subject: EngineSubject, request: Request) -> None:
-        super().__init__(subject, request)
-        self.weight_types = {TYPES[subject.dtype]}
-        if quantised := request.options.get("weights"):
-            self.weight_types = {quantised, OUTER_TYPE}
-
     def score(self, device_inputs: list[list[int]], tokens: Any, rows: int) -> TokenLogprobs:
         """Ask for one token after each prefix of `tokens`; the prefixes stay in the cache."""
         tops: list[list[dict[int, float]]] = [[] for _ in range(rows)]
@@ -115,6 +109,8 @@ class EngineGeneration(EngineProgram):
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
+    quantised = program.request.options.get("weights")
+    wanted = {quantised, OUTER_TYPE} if quantised else {TYPES[program.request.dtype]}
     elements = collections.Counter[str]()
     weight_bytes = 0
     for tensor in gguf.GGUFReader(model_file(program.request)).tensors:
@@ -122,7 +118,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         if len(tensor.shape) > 1:
             elements[tensor.tensor_type.name] += int(tensor.n_elements)
     devices = ", ".join(device["name"] for device in xllamacpp.get_device_info())
-    share = sum(elements[kind] for kind in program.weight_types) / elements.total()
+    share = sum(elements[kind] for kind in wanted) / elements.total()
     described = f"the matrices' elements have the requested types, on {devices}"
     return stored_weights_engagement(elements, share, described, weight_bytes)
 

@@ -101,10 +101,6 @@ def precision_of(request: Request, dtype: str) -> str:
 class EngineGeneration(EngineProgram):
     """Generates for a limited number of prompts at a time."""
 
-    def __init__(self, subject: EngineSubject, request: Request) -> None:
-        super().__init__(subject, request)
-        self.vocabulary = subject.info.vocabulary
-
     def feed(self, inputs: list[Any]) -> Any:
         return inputs[0].astype(np.int32)
 
@@ -146,7 +142,7 @@ class EngineGeneration(EngineProgram):
         count, kept = len(device_inputs), []
         for position in range(tokens.shape[1]):
             logits = np.array(generator.get_logits(), dtype=np.float32).reshape(count, -1)
-            kept.append(log_softmax(logits[:rows, : self.vocabulary]))
+            kept.append(log_softmax(logits[:rows, : self.subject.info.vocabulary]))
             forced = np.full(logits.shape, MASKED_LOGIT, dtype=np.float32)
             forced[np.arange(count), tokens[:, position]] = 0
             generator.set_logits(forced.reshape(count, 1, -1))
