@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import types
 from typing import Any
 
 import torch
@@ -48,11 +47,6 @@ class EagerMode(TorchDispatchMode):
         super().__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
         self._eager.close()
