@@ -112,9 +112,9 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
             openvino_model.compress(model, request.options["weights"]) for model in (prompt, step)
         )
         weight_bytes = openvino_model.count_weight_bytes(step)
-    compiled = [core.compile_model(model, "CPU", configuration) for model in (prompt, step)]
-    facts = {"compiled": compiled[1], "weight_bytes": weight_bytes}
-    return OpenVinoGeneration(request, *compiled, empty, facts)
+    prompt, step = (core.compile_model(model, "CPU", configuration) for model in (prompt, step))
+    facts = {"compiled": step, "weight_bytes": weight_bytes}
+    return OpenVinoGeneration(request, prompt, step, empty, facts)
 
 
 def integration(request: Request, hint: str) -> str:
