@@ -62,7 +62,14 @@ def loading_lines(
             prompts = prompt_line(question, batch_size, "model.config", on_device=True)
             return [*language_model_lines(model, question), AS_MEASURED, prompts]
         case OnnxModel() as model:
-            return _onnx_lines(model, question, batch_size)
+            return fill_template(
+                "onnx_file.py.jinja",
+                path=quoted(file_name(model.name)),
+                given="\n".join(_given_lines(model.inputs)),
+                size=batch_size,
+                tokens=question.input_tokens,
+                to_device=to_device(question),
+            ).splitlines()
         case TransformersModel() as model:
             return _forward_model_lines(model, question, batch_size, inputs or ())
 
@@ -190,18 +197,6 @@ def _example_lines(
     elif inputs and not all(each.batched for each in inputs):
         value = f"({value} if x.dim() else x)"
     return ["inputs = tuple(", f"    {value}{to_device(question)}", f"    for x in {examples}", ")"]
-
-
-def _onnx_lines(model: OnnxModel, question: Question, batch_size: int) -> list[str]:
-    """Return the lines that name an ONNX file and make inputs as it declares them."""
-    return fill_template(
-        "onnx_file.py.jinja",
-        path=quoted(file_name(model.name)),
-        given="\n".join(_given_lines(model.inputs)),
-        size=batch_size,
-        tokens=question.input_tokens,
-        to_device=to_device(question),
-    ).splitlines()
 
 
 def _forward_model_lines(

@@ -74,7 +74,15 @@ def save(
             file = folder / f"{folder.name}.py"
             file.write_text(FACTORY.format(paths=_import_paths(names)), encoding="utf-8")
             return f"{file}:create"
-    return _save_exported(module, _export(called, tensors), directory)
+    program = _export(called, tensors)
+    # Differs between modules of different structure or weights.
+    state = io.BytesIO(repr(module).encode())
+    state.seek(0, io.SEEK_END)
+    torch.save(module.state_dict(), state)
+    folder = _create_folder(module, state.getvalue(), directory)
+    exported = folder / f"{folder.name}.pt2"
+    torch.export.save(program, exported)
+    return str(exported)
 
 
 def _can_import(name: str) -> bool:
@@ -95,19 +103,6 @@ def _import_paths(names: set[str]) -> list[str]:
         package = origin.parent if origin.name == "__init__.py" else origin
         paths.add(str(package.parent.resolve()))
     return sorted(paths)
-
-
-def _save_exported(
-    module: torch.nn.Module, program: torch.export.ExportedProgram, directory: pathlib.Path
-) -> str:
-    # Differs between modules of different structure or weights.
-    state = io.BytesIO(repr(module).encode())
-    state.seek(0, io.SEEK_END)
-    torch.save(module.state_dict(), state)
-    folder = _create_folder(module, state.getvalue(), directory)
-    file = folder / f"{folder.name}.pt2"
-    torch.export.save(program, file)
-    return str(file)
 
 
 def _export(
