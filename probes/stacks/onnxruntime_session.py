@@ -93,16 +93,8 @@ def library_load_error(provider: str) -> str:
     return "see its log"
 
 
-#: Sessions by model file, kept as long as the worker runs: one serves all batch sizes.
+#: Sessions of files with free dimensions, kept as long as the worker runs: one serves all shapes.
 _sessions: dict[pathlib.Path, ort.InferenceSession] = {}
-
-
-def shared_session(
-    file: pathlib.Path, providers: Providers, request: Request
-) -> ort.InferenceSession:
-    if file not in _sessions:
-        _sessions[file] = open_session(file, providers, request)
-    return _sessions[file]
 
 
 def build(
@@ -118,7 +110,11 @@ def build(
     file, quantised = onnx_export.model_file(subject, inputs, request, free), None
     if weights := request.options.get("weights"):
         file = quantised = onnxruntime_quantisation.quantise(file, weights, request)
-    session = (shared_session if free else open_session)(file, providers, request)
+    session = _sessions.get(file) if free else None
+    if session is None:
+        session = open_session(file, providers, request)
+    if free:
+        _sessions[file] = session
     # Each program has its own binding, which is for the shapes of one batch size.
     provider, binding = providers[0][0], session.io_binding()
     if request.options["feeding"] == IO_BINDING:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import dynamo, pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
-
-if TYPE_CHECKING:
-    from probes.subjects.causal_lm import CausalLm
 
 #: The update of a cache of fixed size stays in PyTorch: the converter of 2.11 fails (`Cannot
 #: broadcast (1, 2, 1, 64) to (1, 1, 2, 64)`).
@@ -28,17 +25,10 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         **torch_tensorrt_engines.compile_options(request),
         "pass_through_build_failures": True,  # instead of running eager code
     }
-    if request.task == GENERATE:
-        return build_generate(subject, inputs, request, options)
-    return dynamo.compile_module(
-        subject, inputs, backend="tensorrt", dynamic=False, options=options
-    )
-
-
-def build_generate(
-    subject: CausalLm, inputs: list[Any], request: Request, options: dict[str, Any]
-) -> Program:
-    """Compile in place: `generate` never calls what `torch.compile(model)` returns."""
+    if request.task != GENERATE:
+        return dynamo.compile_module(
+            subject, inputs, backend="tensorrt", dynamic=False, options=options
+        )
     from probes.subjects import transformers_generate
 
     if request.options.get("cache") == "static":
@@ -46,6 +36,7 @@ def build_generate(
         fixed = {"backend": "tensorrt", "mode": None, "options": {**options, **IN_PYTORCH}}
         program = transformers_generate.with_fixed_cache(subject.model, request, **fixed)
     else:
+        # In place: `generate` never calls what `torch.compile(model)` returns.
         subject.model.compile(backend="tensorrt", options=options)
         program = transformers_generate.TextGeneration(subject.model, request)
     program(program.feed(inputs))
