@@ -115,17 +115,21 @@ def describe_rule(rule: GradeRule) -> str:
     return f"{rule.fact}: {bands}"
 
 
-def rate(
-    criterion: Criterion,
-    facts: Mapping[str, FactValue],
-    rubric: Rubric,
-    evidence: Mapping[str, Evidence] | None = None,
-) -> Rating:
+@dataclasses.dataclass(frozen=True)
+class ArmFacts:
+    """Every fact about an arm, by name."""
+
+    values: dict[str, FactValue]
+    #: Evidence of the facts that are not only declared.
+    evidence: dict[str, Evidence]
+
+
+def rate(criterion: Criterion, arm_facts: ArmFacts, rubric: Rubric) -> Rating:
     """Return the criterion's grade, the smallest of the grades of its facts, and its letter.
 
-    `evidence` has the facts that are not only declared. An unknown fact has the lowest grade
-    unless its rule is optional.
+    An unknown fact has the lowest grade unless its rule is optional.
     """
+    facts = arm_facts.values
     known = [rule for rule in criterion.grades if facts[rule.fact] is not None or not rule.optional]
     grades = [(grade_of(rule, facts[rule.fact]), rule) for rule in known or criterion.grades]
     grade, limiting = min(grades, key=lambda pair: pair[0])
@@ -138,7 +142,7 @@ def rate(
         fact=limiting.fact,
         value=facts[limiting.fact],
         rule=describe_rule(limiting),
-        evidence=(evidence or {}).get(limiting.fact, rubric.facts[limiting.fact].evidence),
+        evidence=arm_facts.evidence.get(limiting.fact, rubric.facts[limiting.fact].evidence),
         basis=limiting.basis,
         source=limiting.source,
         to_next=tuple(_gaps(tier + 1, [rule for _, rule in grades], facts)),
@@ -165,15 +169,6 @@ def _gaps(tier: int, rules: Sequence[GradeRule], facts: Mapping[str, FactValue])
 
 #: Behaviours for new shapes, the best first.
 NEW_SHAPES_ORDER = ("served", "recompiles", "refused")
-
-
-@dataclasses.dataclass(frozen=True)
-class ArmFacts:
-    """Every fact about an arm, by name."""
-
-    values: dict[str, FactValue]
-    #: Evidence of the facts that are not only declared.
-    evidence: dict[str, Evidence]
 
 
 def facts_of(

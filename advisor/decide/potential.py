@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from advisor.decide.grades import declared_facts, rate
+from advisor.decide.grades import ArmFacts, declared_facts, rate
 from advisor.decide.scoring import weigh
 from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue, SiblingGain
@@ -67,12 +67,8 @@ def possible_score(
     None for an arm that then fails a constraint.
     """
     workflow, rubric = catalogue.by_id[arm.workflow].for_arm(arm.option or ""), catalogue.rubric
-    facts = {
-        **declared_facts(workflow),
-        "performance_portability": None,
-        "speedup": speedup,
-        "build_seconds": 0.0,
-    }
+    assumed = {"performance_portability": None, "speedup": speedup, "build_seconds": 0.0}
+    facts = ArmFacts({**declared_facts(workflow), **assumed}, evidence={})
     ratings = {each.id: rate(each, facts, rubric) for each in rubric.criteria}
     letters = (each for each in question.constraints if each.quantity in ratings)
     is_met = all(each.admits(ratings[each.quantity].tier) for each in letters)

@@ -115,7 +115,7 @@ def _score_arm(
     question: Question,
 ) -> ScoredArm:
     ratings = {
-        criterion.id: rate(criterion, facts.values, catalogue.rubric, facts.evidence)
+        criterion.id: rate(criterion, facts, catalogue.rubric)
         for criterion in catalogue.rubric.criteria
     }
     return ScoredArm(

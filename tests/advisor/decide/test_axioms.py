@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.decide import certainty, scoring
-from advisor.decide.grades import BAND_STARTS, facts_of, rate
+from advisor.decide.grades import BAND_STARTS, ArmFacts, facts_of, rate
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
 from advisor.domain.constraints import LETTERS, PILLARS, Constraint, Priorities
 from advisor.domain.measurement import BuildSeconds, Interval, Measurement
@@ -194,7 +194,7 @@ def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> N
     rubric = builders.shipped_catalogue().rubric
     for criterion in rubric.criteria:
         for name in (rule.fact for rule in criterion.grades if not rule.optional):
-            worse = rate(criterion, {**facts, name: None}, rubric)
+            worse = rate(criterion, ArmFacts({**facts, name: None}, {}), rubric)
             assert worse.grade <= known.ratings[criterion.id].grade or name == "speedup"
 
 
@@ -203,7 +203,9 @@ def test_the_rubric_that_ships_has_the_figures_of_its_description() -> None:
     performance = next(each for each in rubric.criteria if each.id == "performance")
     grades = {
         speedup: rate(
-            performance, {**dict.fromkeys(rubric.facts, None), "speedup": speedup}, rubric
+            performance,
+            ArmFacts({**dict.fromkeys(rubric.facts, None), "speedup": speedup}, {}),
+            rubric,
         ).grade
         for speedup in (0.25, 0.5, 1.0, 1.1, 1.5, 3.0, 6.0, 12.0)
     }

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.decide import scoring
-from advisor.decide.grades import FactValue, describe_rule, facts_of, figure_for, grade_of, rate
+from advisor.decide.grades import (
+    ArmFacts,
+    FactValue,
+    describe_rule,
+    facts_of,
+    figure_for,
+    grade_of,
+    rate,
+)
 from advisor.decide.scoring import find_failures
 from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constraints import CRITERIA, Constraint, FailedConstraint
@@ -234,7 +242,7 @@ BEST: dict[str, FactValue] = {"speedup": 1.2, "build_seconds": 30.0, "artefact_s
 def test_the_smallest_grade_of_the_facts_counts(
     changes: dict[str, FactValue], tier: int, grade: float
 ) -> None:
-    rating = rate(CRITERION, {**BEST, **changes}, RUBRIC)
+    rating = rate(CRITERION, ArmFacts({**BEST, **changes}, {}), RUBRIC)
     assert rating.tier == tier
     assert rating.grade == pytest.approx(grade, abs=2e-3)
 
@@ -254,7 +262,7 @@ def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_lette
         "build_seconds": 300.0,
         "artefact_scope": "vendor",
     }
-    rating = rate(CRITERION, facts, RUBRIC)
+    rating = rate(CRITERION, ArmFacts(facts, {}), RUBRIC)
     assert (rating.fact, rating.value, rating.evidence) == ("artefact_scope", "vendor", "declared")
     assert (rating.source, rating.why) == ("source of artefact_scope", "why 2")
     assert rating.rule == "artefact_scope: A any, B any or vendor"
@@ -266,6 +274,7 @@ def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_lette
 def test_an_optional_unknown_fact_is_left_out() -> None:
     optional = builders.replace(SCOPE, optional=True)
     criterion = builders.replace(CRITERION, grades=(SPEED, SECONDS, optional))
-    assert rate(criterion, {**BEST, "artefact_scope": None}, RUBRIC).tier == 3
+    facts = ArmFacts({**BEST, "artefact_scope": None}, {})
+    assert rate(criterion, facts, RUBRIC).tier == 3
     alone = builders.replace(CRITERION, grades=(optional,))
-    assert rate(alone, {**BEST, "artefact_scope": None}, RUBRIC).grade == 0.0
+    assert rate(alone, facts, RUBRIC).grade == 0.0
