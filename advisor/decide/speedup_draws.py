@@ -44,7 +44,18 @@ class SpeedupErrors(NamedTuple):
 def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
     """Return the speed-ups of `arms`; that of the baseline has no error."""
     measurements = [results.by_arm[arm] for arm in arms]
-    speedups, weights = _speedups(measurements)
+    # Each comes with whether typical and fastest calls contradict each other.
+    speedups = [
+        [(cell.speedup, cell.fastest_calls is not None) for cell in measured.cells]
+        for measured in measurements
+    ]
+    weights = [cell.weight for cell in measurements[0].cells]
+    if not weights or len({tuple(cell.shape for cell in one.cells) for one in measurements}) > 1:
+        speedups = [
+            [(measured.speedup, any(is_contradicted for _, is_contradicted in each))]
+            for measured, each in zip(measurements, speedups, strict=True)
+        ]
+        weights = [1.0]
     is_exact = [arm == results.baseline for arm in arms]
     return SpeedupErrors(
         arms=tuple(arms),
@@ -132,25 +143,6 @@ def is_shown_faster(
     ]
     error = math.sqrt(sum(variances) - 2 * BASELINE_PART * min(variances))
     return lead > statistics.NormalDist().inv_cdf(probability) * error
-
-
-def _speedups(
-    measurements: Sequence[Measurement],
-) -> tuple[list[list[tuple[Interval, bool]]], list[float]]:
-    """Return the speed-ups by arm and shape, and the weights; means where the shapes differ.
-
-    Each comes with whether typical and fastest calls contradict each other.
-    """
-    by_arm = [
-        [(cell.speedup, cell.fastest_calls is not None) for cell in measured.cells]
-        for measured in measurements
-    ]
-    if len({tuple(cell.shape for cell in each.cells) for each in measurements}) == 1 and by_arm[0]:
-        return by_arm, [cell.weight for cell in measurements[0].cells]
-    return [
-        [(measured.speedup, any(is_contradicted for _, is_contradicted in each))]
-        for measured, each in zip(measurements, by_arm, strict=True)
-    ], [1.0]
 
 
 def _log_bounds(speedup: Interval) -> tuple[float, float] | None:
