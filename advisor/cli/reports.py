@@ -79,8 +79,7 @@ def report(
     others = [answer_files.answer_of_run(other) for other in elsewhere] if "csv" in selected else []
     for name in selected:
         content = answer_files.write(name, answer, others, code)
-        suffix = answer_files.REPORT_FORMATS[name].suffix
-        file = pathlib.Path(directory) / f"{answer.run_id}{suffix}"
+        file = pathlib.Path(directory) / f"{answer.run_id}.{name}"
         write_output(str(file), content)
         print_text(str(file))
 

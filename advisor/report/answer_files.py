@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import csv
-import io
 import os
 import pathlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -38,25 +35,10 @@ from advisor.domain.rubric import Rubric
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.version import how_to_install
 from advisor.domain.wire import check_bounds
-from advisor.report import figures
-from advisor.report.figures import Value
+from advisor.report import figures, markdown
 from advisor.report.headline import AnswerDocument
 from advisor.store.runs import ANSWERS, HistoryEntry, Run, refuse_newer, size_of_events
 from advisor.store.store import Store
-
-#: Characters with which spreadsheets begin a formula.
-FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
-
-
-class Format(NamedTuple):
-    """How the name of a file of a format ends, and what writes it.
-
-    The function takes the answer, those of the same model on other devices, and the recipe of the
-    recommended arm.
-    """
-
-    suffix: str
-    write: Callable[[Answer, Sequence[Answer], str | None], str | bytes]
 
 
 def write(
@@ -64,67 +46,34 @@ def write(
 ) -> str | bytes:
     """Return an answer in a format; raise `MissingExtraError` if a library is missing."""
     try:
-        return REPORT_FORMATS[name].write(answer, elsewhere, recipe)
+        return REPORT_FORMATS[name](answer, elsewhere, recipe)
     except ModuleNotFoundError as problem:
         raise MissingExtraError(
             f"the package {problem.name} is not installed", how_to_install("export")
         ) from problem
 
 
-def to_html(answer: Answer, recipe: str | None) -> str:
+def _write_page(answer: Answer, _: Sequence[Answer], recipe: str | None) -> str:
     from advisor.report import page  # noqa: PLC0415 - template engines import slowly
 
     return page.render(answer, recipe)
 
 
-def to_markdown(answer: Answer) -> str:
-    from advisor.report import markdown  # noqa: PLC0415 - with its tables
-
-    return markdown.render(answer)
-
-
-def to_csv(answers: Sequence[Answer]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, figures.COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for answer in answers:
-        for row in figures.rows(answer):
-            writer.writerow({name: escape_formula(value) for name, value in row.items()})
-    return text.getvalue()
-
-
-def escape_formula(value: Value) -> Value:
-    is_formula = isinstance(value, str) and value.startswith(FORMULA_PREFIXES)
-    return f"'{value}" if is_formula else value
-
-
-def to_parquet(answer: Answer) -> bytes:
-    """Return the rows as Parquet; a null stands for a value that is not known."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra and slow to import
-    from pyarrow import parquet  # noqa: PLC0415 - as above
-
-    types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-    schema = pa.schema([(each.name, types[each.kind]) for each in figures.FIGURES])
-    file = io.BytesIO()
-    table = pa.Table.from_pylist(list(figures.rows(answer)), schema=schema)
-    parquet.write_table(table, file, compression="zstd")
-    return file.getvalue()
-
-
-REPORT_FORMATS: Mapping[str, Format] = {
-    "html": Format(".html", lambda answer, _, recipe: to_html(answer, recipe)),
-    "md": Format(".md", lambda answer, *_: to_markdown(answer)),
-    "csv": Format(".csv", lambda answer, elsewhere, _: to_csv([answer, *elsewhere])),
-    "json": Format(".json", lambda answer, *_: encode(AnswerDocument.of(answer))),
-    "parquet": Format(".parquet", lambda answer, *_: to_parquet(answer)),
+#: What writes the files of each format, whose names end with that of the format: from the answer,
+#: those of the same model on other devices, and the recipe of the recommended arm.
+REPORT_FORMATS: Mapping[str, Callable[[Answer, Sequence[Answer], str | None], str | bytes]] = {
+    "html": _write_page,
+    "md": lambda answer, *_: markdown.render(answer),
+    "csv": lambda answer, elsewhere, _: figures.to_csv([answer, *elsewhere]),
+    "json": lambda answer, *_: encode(AnswerDocument.of(answer)),
+    "parquet": lambda answer, *_: figures.to_parquet(answer),
 }
-#: The name of each format by the ending of its files.
-NAMES = {each.suffix: name for name, each in REPORT_FORMATS.items()}
+SUFFIXES = [f".{name}" for name in REPORT_FORMATS]
 
 
 def is_file(name: str) -> bool:
     """Check whether `name` is a file with an answer rather than a stored run."""
-    return name.endswith(REPORT_FORMATS["json"].suffix) and os.path.isfile(name)  # noqa: PTH113 - False for a name that is too long
+    return name.endswith(".json") and os.path.isfile(name)  # noqa: PTH113 - False for a name that is too long
 
 
 def answer_of_run(

@@ -1,12 +1,14 @@
-"""The figures of an answer, each declared once, for CSV, Parquet and data frames.
+"""The figures of an answer, each declared once, as CSV, Parquet and rows of data frames.
 
 The columns of the ranking, which readers see, are in `ranking`.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import functools
+import io
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -21,6 +23,8 @@ from advisor.domain.results import ScoredArm
 from probes.accuracy import Checked
 from probes.shape import Shape
 
+#: Characters with which spreadsheets begin a formula.
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 Value = str | int | float | None
 Kind = type[str | int | float]
 Subject = TypeVar("Subject")
@@ -183,3 +187,31 @@ def _row(
         for group, subject in zip(GROUPS, subjects, strict=True)
         for each in group
     }
+
+
+def to_csv(answers: Sequence[Answer]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for answer in answers:
+        for row in rows(answer):
+            writer.writerow({name: escape_formula(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def escape_formula(value: Value) -> Value:
+    is_formula = isinstance(value, str) and value.startswith(FORMULA_PREFIXES)
+    return f"'{value}" if is_formula else value
+
+
+def to_parquet(answer: Answer) -> bytes:
+    """Return the rows as Parquet; a null stands for a value that is not known."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra and slow to import
+    from pyarrow import parquet  # noqa: PLC0415 - as above
+
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    schema = pa.schema([(each.name, types[each.kind]) for each in FIGURES])
+    file = io.BytesIO()
+    table = pa.Table.from_pylist(list(rows(answer)), schema=schema)
+    parquet.write_table(table, file, compression="zstd")
+    return file.getvalue()

@@ -166,12 +166,12 @@ class Report:
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the format of the suffix; raise `OptionValueError` for one without a format."""
-        path, names = pathlib.Path(file), answer_files.NAMES
-        if path.suffix not in names:
+        path, suffixes = pathlib.Path(file), answer_files.SUFFIXES
+        if path.suffix not in suffixes:
             raise OptionValueError(
-                f"unknown format {path.suffix!r}", choose_among(path.suffix, names)
+                f"unknown format {path.suffix!r}", choose_among(path.suffix, suffixes)
             )
-        content = answer_files.write(names[path.suffix], self.answer)
+        content = answer_files.write(path.suffix[1:], self.answer)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 

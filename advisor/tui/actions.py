@@ -24,7 +24,7 @@ from advisor.execute import drafts, quiet
 from advisor.execute.drafts import DraftRun
 from advisor.execute.repetitions import leaders_of
 from advisor.report import answer_files
-from advisor.report.answer_files import NAMES
+from advisor.report.answer_files import SUFFIXES
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
 from advisor.store.runs import Run
@@ -251,12 +251,12 @@ def verify(app: AdvisorApp, shown: ShownAnswer, arm: str) -> None:
 
 def export(app: AdvisorApp, shown: ShownAnswer, *, explored: bool = False) -> None:
     name = f"p3-advisor-{shown.answer.run_id}{'-explored' if explored else ''}.html"
-    lead = f"Export this run.  The extension selects the format: {', '.join(NAMES)}"
+    lead = f"Export this run.  The extension selects the format: {', '.join(SUFFIXES)}"
 
     def save(typed: str) -> str:
         file = pathlib.Path(typed).expanduser()
-        if file.suffix.lower() not in NAMES:
-            return f"use one of the extensions {', '.join(NAMES)}"
+        if file.suffix.lower() not in SUFFIXES:
+            return f"use one of the extensions {', '.join(SUFFIXES)}"
         try:
             content = render_answer(shown, file.suffix.lower())
             with file.open("xb") as new:
@@ -275,5 +275,5 @@ def render_answer(shown: ShownAnswer, extension: str) -> bytes:
     from advisor.report import recipe_text
 
     recipe = recipe_text.render_recommended(shown.answer, shown.run)
-    content = answer_files.write(NAMES[extension], shown.answer, recipe=recipe)
+    content = answer_files.write(extension[1:], shown.answer, recipe=recipe)
     return content if isinstance(content, bytes) else escape_control_chars(content).encode()

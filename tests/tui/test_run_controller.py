@@ -21,7 +21,7 @@ from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.report import recipe_text
-from advisor.report.answer_files import NAMES, answer_of_run
+from advisor.report.answer_files import SUFFIXES, answer_of_run
 from advisor.store.runs import Run
 from advisor.tui import live, run_controller
 from advisor.tui.actions import render_answer
@@ -94,7 +94,7 @@ def test_only_an_exported_page_has_the_recipe_without_its_control_characters(
 ) -> None:
     monkeypatch.setattr(recipe_text, "render_recommended", lambda *_: "print('the script')\x1b")
     answer = ShownAnswer(answer_of_run(made_run), made_run.header().catalogue, made_run)
-    files = {each: render_answer(answer, each) for each in NAMES}
+    files = {each: render_answer(answer, each) for each in SUFFIXES}
     assert [each for each, content in files.items() if b"the script" in content] == [".html"]
     assert b"\x1b" not in files[".html"]
 

@@ -177,7 +177,7 @@ def test_a_missing_library_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_arm_and_batch_size_has_a_row() -> None:
-    rows = list(csv.DictReader(io.StringIO(answer_files.to_csv([built_answers.answer()]))))
+    rows = list(csv.DictReader(io.StringIO(figures.to_csv([built_answers.answer()]))))
     assert [(row["arm"], row["batch_size"], row["status"]) for row in rows] == [
         ("compiled", "1", "completed"),
         (builders.BASELINE, "1", "completed"),
@@ -194,7 +194,7 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
 ) -> None:
     made = built_answers.with_results(built_answers.answer(), noise_floor=noise_floor)
     advice = built_answers.advice_of(made)
-    text = answer_files.to_csv([made])
+    text = figures.to_csv([made])
     for row in csv.DictReader(io.StringIO(text)):
         assert (row["decision"], row["trust"], row["machine_unfit"]) == (
             builders.known(advice.decision).word,
@@ -205,8 +205,8 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])
 def test_texts_that_look_like_formulas_are_quoted(text: str) -> None:
-    assert str(answer_files.escape_formula(text)).startswith("'")
-    assert answer_files.escape_formula(-1.5) == -1.5, "a number is no text"
+    assert str(figures.escape_formula(text)).startswith("'")
+    assert figures.escape_formula(-1.5) == -1.5, "a number is no text"
 
 
 HOSTILE = "|</td>`=cmd()\n# x"

@@ -25,7 +25,8 @@ from advisor.domain.question import WeightFormat
 from advisor.domain.recommendation import GuidelineOpinion, RunningCost
 from advisor.domain.results import ScoredArm
 from advisor.domain.text import MISSING
-from advisor.report import answer_files, explanation, figures, markdown, page, parts, text_report
+from advisor.report import explanation, figures, markdown, page, parts, text_report
+from advisor.report.answer_files import read_answer
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.notebook import render_html
 from advisor.report.ranking import ranking_columns, ranking_rows
@@ -52,7 +53,7 @@ def answer(request: pytest.FixtureRequest) -> Answer:
 )
 def test_the_times_of_the_ranking_follow_its_speedups(kept: str) -> None:
     """In these early documents, the stored times are of other rounds than the speed-ups."""
-    answer = answer_files.read_answer(str(EVIDENCE / f"{kept}.json"))
+    answer = read_answer(str(EVIDENCE / f"{kept}.json"))
     columns = {column.name: column for column in ranking_columns(answer)}
     (own,) = [each for each in answer.ranking if each.arm == answer.results.baseline]
     for cell in own.cells:
@@ -143,8 +144,8 @@ def test_every_figure_is_in_every_export(answer: Answer) -> None:
     assert {column.figure for column in ranking_columns(answer, has_latency=True)} <= set(names)
     rows = list(figures.rows(answer))
     assert all(list(row) == names for row in rows)
-    assert next(csv.reader(io.StringIO(answer_files.to_csv([answer])))) == names
-    table = parquet.read_table(io.BytesIO(answer_files.to_parquet(answer)))
+    assert next(csv.reader(io.StringIO(figures.to_csv([answer])))) == names
+    table = parquet.read_table(io.BytesIO(figures.to_parquet(answer)))
     assert table.to_pylist() == rows
     kinds = {figure.name: figure.kind for figure in figures.FIGURES}
     for row in rows:
@@ -218,7 +219,7 @@ def test_the_worst_batch_size_counts() -> None:
 
 
 def test_divergences_over_other_tokens_have_no_number_beside_those_over_all() -> None:
-    answer = answer_files.read_answer(str(EVIDENCE / "cpu-quantised-vllm-llama-768.json"))
+    answer = read_answer(str(EVIDENCE / "cpu-quantised-vllm-llama-768.json"))
     checks = {each.arm: each.correctness for each in answer.results.measurements}
     cells = {arm: accuracy_cell(each) for arm, each in checks.items()}
     assert (cells["vllm"], cells["vllm/w4a16"]) == ("exact", "close~")
