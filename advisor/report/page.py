@@ -27,9 +27,8 @@ from advisor.domain.constraints import (
 )
 from advisor.report import parts, pictures, shortcomings
 from advisor.report.answer_lines import answer_lines, code_lines
-from advisor.report.formatting import ERROR_LEGEND, ReportTable, accuracy_cell, accuracy_line
+from advisor.report.formatting import ERROR_LEGEND, accuracy_cell, accuracy_line
 from advisor.report.limits import describe_limits
-from advisor.report.pictures import Pictures
 from advisor.report.ranking import ranking_columns, write_fact
 from advisor.report.setup_facts import setup_facts
 from advisor.report.text_report import measured_line
@@ -40,10 +39,8 @@ SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 def render(answer: Answer, recipe: str | None = None) -> str:
     """Return the HTML page; `recipe` is what the command prints for the recommended arm."""
-    ranking, unranked = answer.ranking, answer.unmeasured
+    ranking = answer.ranking
     shapes = [cell.shape for cell in ranking[0].cells] if ranking else []
-    columns = ranking_columns(answer, has_intervals=True)
-    drawn, tables = pictures.draw(answer, ranking, shapes), parts.tables(answer)
     style, code = package_file("report.css"), package_file("report.js")
     units = {cell.throughput.unit for each in ranking for cell in each.cells}
     return _template().render(
@@ -55,53 +52,25 @@ def render(answer: Answer, recipe: str | None = None) -> str:
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
         ranking_data=Markup(_ranking_data(answer, ranking)),  # noqa: S704 - escaped JSON
-        tables=tables,
+        tables=parts.tables(answer),
         sections={section.name: section.lines for section in parts.sections(answer)},
         ranking=ranking,
-        unranked=unranked,
         shapes=shapes,
         criteria={name: name.replace("_", " ") for name in CRITERIA},
         pillars=PILLARS,
         priorities={name: getattr(answer.question.priorities, name) for name in CRITERIA},
         letters=LETTERS,
-        heads={column.name: column.head for column in columns},
-        columns=columns,
+        columns=ranking_columns(answer, has_intervals=True),
         # On GPUs, the throughput of a forward pass is of calls that do not wait for each other.
         has_streamed_calls=answer.question.device == "cuda" and units == {"samples/s"},
-        pictures=drawn,
+        pictures=pictures.draw(answer, ranking, shapes),
         limits=describe_limits(answer),
         memory_sources=sorted(
             {shortcomings.memory_source(answer, each) for each in answer.results.measurements}
         ),
         setup_facts=setup_facts(answer),
-        unfit=answer.results.is_unfit,
         recipe=recipe,
-        contents=_contents(answer, tables, drawn, recipe),
     )
-
-
-def _contents(
-    answer: Answer, tables: Sequence[ReportTable], drawn: Pictures, recipe: str | None
-) -> list[tuple[str, str]]:
-    """Return the ids of the page's sections with their titles."""
-    ranking = answer.ranking
-    has_figures = bool(ranking and ranking[0].cells)
-    has_accuracy = bool(drawn.accuracy) or any(each.name == "accuracy" for each in tables)
-    sections = [
-        ("why", "Why", answer.recommendation is not None),
-        ("comparison", "Comparison", bool(ranking)),
-        ("weights", "What would change it", bool(ranking)),
-        ("speed", "Speed", has_figures),
-        ("build", "Build", has_figures),
-        ("accuracy", "Accuracy", has_figures and has_accuracy),
-        ("limits", "Limits and memory", has_figures),
-        ("platforms", "Platforms", answer.results.portability is not None),
-        ("evidence", "Evidence", bool(ranking)),
-        ("unranked", "Not measured", bool(answer.unmeasured)),
-        ("method", "Method", True),
-        ("recipe", "Recipe", bool(recipe)),
-    ]
-    return [(name, title) for name, title, is_present in sections if is_present]
 
 
 def _ranking_data(answer: Answer, ranking: Sequence[RankedArm]) -> str:
