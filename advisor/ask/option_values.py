@@ -158,9 +158,8 @@ def _likely_times(name: str, text: str) -> str:
 
 def _parse(part: str) -> Constraint:
     match = PATTERN.fullmatch(part)
-    if match is None:
-        raise _refuse(part)
-    name, comparison, value = full_name(match[1]), match[2], match[3]
+    given, comparison, value = match.groups() if match is not None else ("", "", "")
+    name = full_name(given)
     if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
         tier = TIERS.get(value.upper())
         if tier is not None and comparison == ">=":
@@ -169,7 +168,16 @@ def _parse(part: str) -> Constraint:
         number, unit = _figure(value, known.dimension) or (None, None)
         if number is not None:
             return Constraint(name, known.comparison, number, unit=unit)
-    raise _refuse(part)
+    is_time = name in ARM_FIGURES and ARM_FIGURES[name].dimension == "seconds"
+    if is_time and (likely := _likely_times(name, value)):
+        raise OptionValueError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
+    names = [*CRITERIA, *ARM_FIGURES]
+    raise OptionValueError(
+        f"{part.strip()!r} in --require is not a constraint",
+        choose_among(given, names)
+        if given and name not in names
+        else f"write it like {', '.join(EXAMPLES)}; valid names: {', '.join(names)}",
+    )
 
 
 def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None:
@@ -187,21 +195,6 @@ def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None
         return None
     is_limit = number > 0 or (number == 0 and dimension in FROM_ZERO)
     return (number, unit) if math.isfinite(number) and is_limit else None
-
-
-def _refuse(part: str) -> OptionValueError:
-    names = [*CRITERIA, *ARM_FIGURES]
-    match = PATTERN.fullmatch(part)
-    name = full_name(match[1]) if match is not None else ""
-    is_time = name in ARM_FIGURES and ARM_FIGURES[name].dimension == "seconds"
-    if match is not None and is_time and (likely := _likely_times(name, match[3])):
-        return OptionValueError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
-    return OptionValueError(
-        f"{part.strip()!r} in --require is not a constraint",
-        choose_among(match[1], names)
-        if match is not None and name not in names
-        else f"write it like {', '.join(EXAMPLES)}; valid names: {', '.join(names)}",
-    )
 
 
 def full_name(name: str) -> str:
