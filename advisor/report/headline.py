@@ -208,16 +208,22 @@ def _planned_arms(answer: Answer) -> list[UnmeasuredArm]:
     return sorted(planned, key=lambda each: each.option != "default")
 
 
+def find_mendable_arm(answer: Answer) -> UnmeasuredArm | None:
+    """Return the arm without a result whose reason and next step follow a single result."""
+    if not _is_alone(answer):
+        return None
+    return next((each for each in _planned_arms(answer) if each.fix), None)
+
+
 def _how_to_compare(answer: Answer) -> str:
     """Return the next step of an arm without a result, after its reason, or another one."""
     excluded = {each.arm: each for each in answer.excluded}
     compiled, other = excluded.get(PLAIN_COMPILE), ""
     if compiled is not None and compiled.status == "excluded" and not compiled.fix:
         other = f", or leave out --workflows: {compiled.title} needs no export"
-    for each in _planned_arms(answer):
-        if each.fix:
-            reason = text.shorten_text(each.reason)
-            return f"{each.title}: {reason}. To compare it: {each.fix}{other}."
+    if failed := find_mendable_arm(answer):
+        reason = text.shorten_text(failed.reason)
+        return f"{failed.title}: {reason}. To compare it: {failed.fix}{other}."
     missing = [
         each.fix for each in excluded.values() if each.status == "not-installed" and each.fix
     ]

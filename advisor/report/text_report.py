@@ -23,7 +23,7 @@ from advisor.report.answer_lines import (
     short_answer_lines,
 )
 from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
-from advisor.report.headline import write_headline
+from advisor.report.headline import find_mendable_arm, write_headline
 from advisor.report.limits import describe_limits
 from advisor.report.other_arms import describe_flips, flip_lines
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
@@ -41,9 +41,8 @@ UNIT_LEGENDS = {
 SERVED_LEGEND = "speed-up: ratio of the sustained request rates"
 
 
-#: Limits of the answer in a few lines: number of lines, and columns of a line.
-MOST_LINES = 25
-NARROWEST, WIDEST = 60, 100
+#: Limits of the answer in a few lines: number of lines from 60 columns on, and columns of a line.
+MOST_LINES, WIDEST = 25, 100
 #: End of the command that prints a document.
 AS_DOCUMENT = " --json"
 #: Number of the best arms that every table has.
@@ -84,7 +83,7 @@ CUTS: tuple[Mapping[str, int], ...] = (
 
 def render_summary(answer: Answer, width: int) -> str:
     """Wrap sentences at `width` columns, and leave out columns of the table that do not fit."""
-    width, extent = min(max(width, NARROWEST), WIDEST), Extent()
+    width, extent = min(width, WIDEST), Extent()
     text = _write_short(answer, width, extent)
     for cut in CUTS:
         if text.count("\n") <= MOST_LINES:
@@ -167,10 +166,11 @@ def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
     if answer.recommendation is not None:
         outstanding = answer.recommendation.decision.outstanding
         told |= {ArmName.parse(name).workflow for name in outstanding}
+    above = find_mendable_arm(answer) if has_cause else None
     return [
         f"{each.title}: {each.status}, {_cause(each) if has_cause else 'show --full says why'}."
         for each in answer.unmeasured
-        if each.workflow in named - told
+        if each.workflow in named - told and each != above
         # One with an option was planned, and a skipped one is named beside the certainty.
         if each.was_planned and each.status not in {"skipped", "not-reached", "excluded"}
     ]

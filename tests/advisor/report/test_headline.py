@@ -31,6 +31,7 @@ from advisor.domain.results import MeasuredInputs
 from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_apart, format_share_of_draws, join_names
 from advisor.domain.workflow import Workflow
+from advisor.report import text_report
 from advisor.report.answer_lines import short_answer_lines
 from advisor.report.further_lines import describe_goodput
 from advisor.report.headline import write_headline
@@ -365,6 +366,8 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
     assert failed[3].title not in certainty
     assert str(failed[1].fix) in change
     assert f"{failed[1].title}: by SIGSEGV. To compare it: " in change
+    asked = replace(built_answers.with_question(answer, workflows=("aot",)), unmeasured=failed[1:2])
+    assert text_report.render_summary(asked, 100).count("by SIGSEGV") == 1
     wrong = builders.unmeasured(option="default", status="incorrect", fix=None)
     answer = built_answers.with_question(answer, workflows=("aot",))
     answer = replace(answer, unmeasured=(wrong,))

@@ -296,7 +296,9 @@ def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
 def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
     """Lines that are copied are not wrapped, and sentences hold no word that is longer."""
     answer = decide_run(name)
-    assert len(text_report.render_summary(answer, text_report.NARROWEST).splitlines()) <= 25
+    assert len(text_report.render_summary(answer, 60).splitlines()) <= 25
+    sentence = text_report.render_summary(answer, 40).partition("\n\n")[0]
+    assert all(len(line) <= 40 or " " not in line.strip() for line in sentence.splitlines())
     whole = [line for line in code_lines(answer) if not line.lstrip().startswith("#")]
     is_cut = "more lines, which p3-advisor recipe prints" in text_report.render_summary(answer, 80)
     assert not (is_cut and len(whole) <= 9)
