@@ -34,6 +34,8 @@ DTYPE_SPELLINGS = {
     **dict.fromkeys(("fp16", "f16", "half"), "float16"),
     "bf16": "bfloat16",
 }
+#: Precisions that a model can have, which only `auto` measures.
+OWN_DTYPES = {"float64", "fp64", "f64", "double"}
 #: What other programs call options.
 FURTHER_NAMES = {"device": "gpu", "precision": "dtype"}
 

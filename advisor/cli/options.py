@@ -12,7 +12,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.run_options import DTYPE_SPELLINGS, FURTHER_NAMES, RunOptions
+from advisor.ask.run_options import DTYPE_SPELLINGS, FURTHER_NAMES, OWN_DTYPES, RunOptions
 from advisor.cli.output import describe_latest, print_status
 from advisor.domain.errors import CommandLineError, choose_among
 
@@ -100,7 +100,8 @@ def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
     def parse(text: str) -> str:
         name = DTYPE_SPELLINGS.get(text.lower(), text.lower())
         if name not in choices:
-            raise typer.BadParameter(f"{text!r}: {choose_among(text, choices)}")
+            meant = {text: "auto"} if text.lower() in OWN_DTYPES else {}
+            raise typer.BadParameter(f"{text!r}: {choose_among(text, choices, meant)}")
         return name
 
     return {

@@ -130,7 +130,9 @@ def _graph_breaks(answer: Answer) -> list[str]:
             more = f"; {text.write_count(left, 'more break')}" if left else ""
             first = f"The graph of {ranked.scored.title} breaks at {reason}{more}"
             is_tried = any(each.name == AGAINST_BREAKS for each in ranked.measured.variants)
-            return [f"{first}{'' if is_tried else '; p3-advisor improve tries what mends it'}."]
+            causes = map(read_shipped().improvements.find_cause, found)
+            may_mend = not is_tried and any(each.lines for each in causes if each)
+            return [f"{first}{'; p3-advisor improve tries what mends it' if may_mend else ''}."]
     return []
 
 

@@ -32,6 +32,7 @@ CASES = {
     "a missing rubric": (["--rubric", "gone.toml"], 2, "cannot be read"),
     "an unknown option": (["--no-such-option"], 2, "No such option"),
     "an unknown choice": (["--dtype", "fp17"], 2, "float16"),
+    "a precision that only a model has": (["--dtype", "float64"], 2, "did you mean auto?"),
     "an empty name": (["recommend", ""], 2, "unknown model ''"),
     "two models": (["recommend", "net.py:build", "--model", "demo2"], 2, "two models"),
     "a workflow that cannot run here": (
