@@ -114,13 +114,6 @@ def format_age(created: dt.datetime, now: dt.datetime) -> str:
     return "just now"
 
 
-class RunsTable(SelectableTable):
-    """A table that leaves enter to the screen, which opens or compares."""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002 - Textual's
-        return action != "select_cursor"
-
-
 class HomeScreen(AdvisorScreen):
     HELP_TEXT = """\
 Enter opens the row under the cursor: a new question, a run that is going on, an answer, or the
@@ -155,7 +148,7 @@ under the cursor, as p3-advisor compare does; esc unmarks it. t edits a note, d 
         yield Static(Text(PURPOSE, "bold"), id="purpose", markup=False)
         yield Static(TRADE_OFF, id="trade-off", markup=False)
         yield Static("", id="machine", markup=False)
-        yield RunsTable(id="runs")
+        yield SelectableTable(id="runs")
         yield Static("", id="run", markup=False)
 
     def on_mount(self) -> None:

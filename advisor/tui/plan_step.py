@@ -31,11 +31,10 @@ class PlanTable(SelectableTable):
 below the table name the command, m creates an environment. - cannot be measured on this machine;
 the lines give the reason."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Start")]
-
 
 class PlanStep(Step):
     BINDINGS: ClassVar[list[BindingType]] = [
+        bind("enter", "confirm", "Start"),
         bind("space", "leave_out", "Leave out"),
         bind("m", "create_env", "Create environment", "create the workflow's environment"),
     ]
@@ -141,7 +140,7 @@ class PlanStep(Step):
         self.change_options(leave_out=",".join(names))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        if action == "leave_out":
+        if action in {"confirm", "leave_out"}:
             return self.is_ready
         return action != "create_env" or self._installable_row() is not None
 
@@ -168,8 +167,10 @@ class PlanStep(Step):
             self._make_plan,
         )
 
-    def on_data_table_row_selected(self) -> None:
+    def action_confirm(self) -> None:
         self.post_message(self.Answered())
+
+    on_data_table_row_selected = action_confirm
 
 
 #: Status of a workflow that can be measured on this machine after an installation.

@@ -47,10 +47,6 @@ FINISHED = "the run has finished, and its answer is clear or its builds are gone
 PARTS = (ANSWER, RANKING, *PANES)
 
 
-class RankingTable(SelectableTable):
-    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Evidence")]
-
-
 class ResultsScreen(AdvisorScreen):
     HELP_TEXT = """\
 The first lines are the answer: what to use, how sure that is, and what it costs. Each row of the
@@ -99,7 +95,7 @@ attached come from a stored run, which the first lines name and o opens."""
     def compose_body(self) -> ComposeResult:
         with AnswerPanel(id=ANSWER):
             yield Static("", id="text-answer", markup=False)
-        yield RankingTable(id=RANKING)
+        yield SelectableTable(id=RANKING)
         yield ResultsPanes(self.original)
 
     def on_mount(self) -> None:

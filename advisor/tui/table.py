@@ -214,13 +214,12 @@ class Table(DataTable[Text]):
 
 
 class SelectableTable(Table):
-    """A table whose rows can be opened; up in its first row leaves it."""
+    """A table whose rows the screen opens at enter; up in its first row leaves it."""
 
     HELP = f"{Table.HELP} Enter opens the row."
-    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Open")]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        return action != "select_cursor" or self.row_count > 0
+        return action != "select_cursor"
 
     def action_cursor_up(self) -> None:
         if self.cursor_row == 0:
