@@ -18,9 +18,9 @@ from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.arm_figures import ARM_FIGURES
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
-from advisor.domain.recommendation import RunningCost
+from advisor.domain.recommendation import Recommendation, RunningCost
 from advisor.domain.results import ScoredArm
-from probes.accuracy import Checked
+from probes.accuracy import Accuracy, Agreement, Checked
 from probes.shape import Shape
 
 #: Characters with which spreadsheets begin a formula.
@@ -51,10 +51,6 @@ def _fields(kind: Kind, *paths: str) -> tuple[Figure[Any], ...]:
     return tuple(Figure(path.replace(".", "_"), kind, operator.attrgetter(path)) for path in paths)
 
 
-def _decision(answer: Answer) -> str | None:
-    return answer.recommendation.decision.word if answer.recommendation else None
-
-
 def checks_of(entry: RankedArm | UnmeasuredArm) -> Sequence[Checked]:
     return entry.checks if isinstance(entry, UnmeasuredArm) else entry.measured.correctness
 
@@ -71,23 +67,19 @@ def _tier(name: str, scored: ScoredArm) -> int:
     return scored.ratings[name].tier
 
 
-def _agreement(name: str, checked: Checked) -> Value:
-    """Return a field of the agreement of generated text; None for other tasks."""
-    value: Value = getattr(checked.agreement, name, None)
-    return value
-
-
 RUN: tuple[Figure[Answer], ...] = (
     *_fields(str, "run_id"),
     Figure("created", str, lambda answer: answer.created.isoformat()),
     Figure("model", str, lambda answer: answer.question.model.name),
     Figure("dtype", str, lambda answer: answer.question.dtype),
     Figure("device", str, lambda answer: answer.device_name),
-    Figure("decision", str, _decision),
-    Figure("trust", str, lambda answer: getattr(answer.recommendation, "trust", None)),
-    Figure("machine_unfit", int, lambda answer: int(answer.results.is_unfit)),
+)
+ADVICE: tuple[Figure[Recommendation], ...] = (
+    Figure("decision", str, lambda advice: advice.decision.word),
+    *_fields(str, "trust"),
 )
 ARM: tuple[Figure[ListedArm], ...] = (
+    Figure("machine_unfit", int, lambda each: int(each.answer.results.is_unfit)),
     Figure("workflow", str, lambda each: each.entry.workflow),
     Figure("arm", str, lambda each: each.entry.arm),
     Figure("status", str, lambda each: getattr(each.entry, "status", "completed")),
@@ -142,22 +134,18 @@ COST: tuple[Figure[RunningCost], ...] = (
     Figure("cost", float, lambda cost: cost.value),
     Figure("cost_unit", str, lambda cost: cost.unit),
 )
-CHECKED: tuple[Figure[Checked], ...] = (
-    *_fields(str, "accuracy_class"),
-    *(
-        Figure(name, float, operator.attrgetter(f"accuracy.{name}"))
-        for name in (
-            *("relative_error", "relative_error_eager", "ratio_to_eager", "cosine"),
-            *("worst_element", "top1", "kl_mean", "equal_tokens", "same_input_calls"),
-        )
-    ),
-    *(
-        Figure(name, int, functools.partial(_agreement, name))
-        for name in ("sequences", "identical_sequences")
-    ),
+CHECKED: tuple[Figure[Checked], ...] = _fields(str, "accuracy_class")
+ACCURACY: tuple[Figure[Accuracy], ...] = _fields(
+    float,
+    *("relative_error", "relative_error_eager", "ratio_to_eager", "cosine", "worst_element"),
+    *("top1", "kl_mean", "equal_tokens", "same_input_calls"),
 )
+AGREEMENT: tuple[Figure[Agreement], ...] = _fields(int, "sequences", "identical_sequences")
 #: Groups of figures about one subject each, in the order of the columns.
-GROUPS: Any = (RUN, ARM, SCORE, SHAPE, CELL, PERCENTILES, GENERATION, MEASURED, CHECKED, COST)
+GROUPS: Any = (
+    *(RUN, ADVICE, ARM, SCORE, SHAPE, CELL, PERCENTILES, GENERATION, MEASURED),
+    *(CHECKED, ACCURACY, AGREEMENT, COST),
+)
 FIGURES: tuple[Figure[Any], ...] = tuple(figure for group in GROUPS for figure in group)
 COLUMNS = tuple(figure.name for figure in FIGURES)
 
@@ -174,14 +162,15 @@ def rows(answer: Answer) -> Iterator[dict[str, Value]]:
 def _row(
     listed: ListedArm, scored: ScoredArm | None, measured: Measurement | None, cell: Cell | None
 ) -> dict[str, Value]:
-    answer, entry = listed
+    (answer, entry), advice = listed, listed.answer.recommendation
     shape = cell.shape if cell else None
-    costs = answer.recommendation.costs if answer.recommendation else ()
-    cost = (each for each in costs if cell and (each.arm, each.shape) == (entry.arm, shape))
-    checked = (each for each in checks_of(entry) if shape in {None, each.shape})
+    costs = advice.costs if advice else ()
+    at_shape = (each for each in costs if cell and (each.arm, each.shape) == (entry.arm, shape))
+    checks = (each for each in checks_of(entry) if shape in {None, each.shape})
+    cost, checked = next(at_shape, None), next(checks, None)
     of_cell = (cell, cell.percentiles, cell.generation) if cell else (None, None, None)
-    found = (measured, next(checked, None), next(cost, None))
-    subjects = (answer, listed, scored, shape, *of_cell, *found)
+    of_check = (checked, checked.accuracy, checked.agreement) if checked else (None, None, None)
+    subjects = (answer, advice, listed, scored, shape, *of_cell, measured, *of_check, cost)
     return {
         each.name: None if subject is None else each.get(subject)
         for group, subject in zip(GROUPS, subjects, strict=True)
