@@ -34,8 +34,6 @@ class RankingColumn(NamedTuple):
     #: It has the unit, since cells have no spaces.
     head: str
     write: Callable[[RankedArm], str]
-    #: The column of CSV that has the same figure.
-    figure: str
     #: Width of the terminal from which screens show it.
     shown_from: int = 0
 
@@ -57,23 +55,18 @@ def ranking_columns(
     """
     is_text, unfit = speed_unit(answer) == "tok/s", answer.results.is_unfit
     return [
-        RankingColumn("rank", "#", lambda each: _rank(answer, each), "rank"),
-        RankingColumn("arm", "arm", lambda each: each.arm, "arm"),
+        RankingColumn("rank", "#", lambda each: _rank(answer, each)),
+        RankingColumn("arm", "arm", lambda each: each.arm),
         RankingColumn(
             "speedup",
             "speed-up (95 %)" if has_intervals else "speed-up",
             lambda each: write_speedup(each.speedup, unfit=unfit, interval=has_intervals),
-            "speedup",
         ),
         *([] if unfit else _call_columns(answer)),
         *(_latency_columns() if has_latency and is_text and not unfit else ()),
         *_figure_columns(),
         RankingColumn(
-            "accuracy",
-            "error",
-            lambda each: accuracy_cell(checks_of(each)),
-            "relative_error",
-            VERY_WIDE_WIDTH,
+            "accuracy", "error", lambda each: accuracy_cell(checks_of(each)), VERY_WIDE_WIDTH
         ),
         RankingColumn(
             "score",
@@ -81,7 +74,6 @@ def ranking_columns(
             lambda one: (
                 MISSING if answer.has_unfit_problem else format_number(one.scored.score, decimals=2)
             ),
-            "score",
             NORMAL_WIDTH,
         ),
         *_grade_columns(answer),
@@ -90,7 +82,6 @@ def ranking_columns(
 
 def _call_columns(answer: Answer) -> list[RankingColumn]:
     unit = speed_unit(answer)
-    figure = "throughput" if unit == "tok/s" else "seconds_median"
     shapes = [cell.shape for cell in answer.ranking[0].cells] if answer.ranking else []
     if len(shapes) > MOST_SHAPES and shapes[0].tokens:
         return []
@@ -99,7 +90,6 @@ def _call_columns(answer: Answer) -> list[RankingColumn]:
             f"call-{shape}",
             f"{unit} @{shape}",
             functools.partial(_call, answer, shape),
-            figure,
             WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
         )
         for number, shape in enumerate(shapes)
@@ -112,7 +102,6 @@ def _figure_columns() -> list[RankingColumn]:
             name,
             figure.head,
             functools.partial(_write_figure, figure),
-            figure.column,
             MAIN_WIDTH if figure.is_main else VERY_WIDE_WIDTH,
         )
         for name, figure in ARM_FIGURES.items()
@@ -126,7 +115,6 @@ def _grade_columns(answer: Answer) -> list[RankingColumn]:
             name,
             head,
             functools.partial(_letter, answer, name),
-            f"tier_{name}",
             WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
         )
         for name, head in CRITERION_HEADS.items()
@@ -139,7 +127,6 @@ def _latency_columns() -> list[RankingColumn]:
             name,
             f"{name.upper()} ms",
             functools.partial(_write_latency, f"{name}_seconds"),
-            f"{name}_seconds",
             VERY_WIDE_WIDTH,
         )
         for name in ("ttft", "itl")
