@@ -58,21 +58,17 @@ def find_arms(
     """
     wanted = name or (answer.recommendation.arm if answer.recommendation else "")
     arms: list[RankedArm | UnmeasuredArm] = [*answer.ranking, *answer.unmeasured]
-    if found := _named(arms, wanted):
-        return found
     called = spell_out(ArmName.parse(wanted), workflows)
-    found = [ranked for each in called for ranked in _named(arms, str(each))]
-    if not found:
-        problem = (
-            f"the run has no workflow {wanted!r}"
-            if wanted
-            else "the run has no recommendation, so name a workflow: explain RUN WORKFLOW"
-        )
-        known = [each.arm for each in answer.ranking or arms]
-        named = {arm: f"{arm} ({title})" for arm, title in answer.titles.items()}
-        shown = {**titles_by_spelling(workflows.values()), **named}
-        raise UnknownWorkflowError(problem, choose_among(wanted, known, shown))
-    return found
+    for names in ([wanted], map(str, called)):
+        if found := [ranked for name in names for ranked in _named(arms, name)]:
+            return found
+    problem = "the run has no recommendation, so name a workflow: explain RUN WORKFLOW"
+    if wanted:
+        problem = f"the run has no workflow {wanted!r}"
+    known = [each.arm for each in answer.ranking or arms]
+    named = {arm: f"{arm} ({title})" for arm, title in answer.titles.items()}
+    shown = {**titles_by_spelling(workflows.values()), **named}
+    raise UnknownWorkflowError(problem, choose_among(wanted, known, shown))
 
 
 def _named(
