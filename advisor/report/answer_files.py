@@ -215,10 +215,6 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     return summary
 
 
-def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, AnswerSummary]:
-    return {entry.run_id: read_summary(store, entry) for entry in entries}
-
-
-def with_answers(store: Store, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    answers = read_summaries(store, [entry for entry in entries if entry.finished])
-    return [msgspec.structs.replace(entry, answer=answers.get(entry.run_id)) for entry in entries]
+def with_answers(store: Store, entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
+    answers = ((each, read_summary(store, each) if each.finished else None) for each in entries)
+    return [msgspec.structs.replace(entry, answer=answer) for entry, answer in answers]

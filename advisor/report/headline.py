@@ -242,7 +242,7 @@ def _why_not_clear(decided: AdvisedAnswer) -> list[str]:
         reasons.append(f"best, or about as good, with {certainty}")
     if not found.fit and decided.is_baseline:
         # The reason follows the speed of another arm.
-        reasons.append(_unfitness(decided.answer))
+        reasons.append(" and ".join(find_unfitness(decided.answer.results)))
     if found.timed_once:
         reasons.append(_timed_once(decided))
     if not found.checked:
@@ -264,10 +264,6 @@ def _timed_once(decided: AdvisedAnswer) -> str:
     is_last = found.certain and found.fit and found.checked and not found.outstanding
     may_settle = is_last and found.needed_repetitions == 1
     return f"{line} process only{', and a second one may make it CLEAR' if may_settle else ''}"
-
-
-def _unfitness(answer: Answer) -> str:
-    return " and ".join(find_unfitness(answer.results))
 
 
 def _chosen_for(decided: AdvisedAnswer) -> str:
@@ -304,7 +300,7 @@ def _speed(decided: AdvisedAnswer) -> str:
     measured = "the request rate of" if further_lines.describe_goodput(decided) else "as fast as"
     speed = f"{shown.capitalize()} {measured} {baseline}"
     if unfit:
-        return f"{speed}: {_unfitness(decided.answer)}."
+        return f"{speed}: {' and '.join(find_unfitness(decided.answer.results))}."
     return f"{speed}{_by_shape(decided)}"
 
 

@@ -178,7 +178,7 @@ under the cursor, as p3-advisor compare does; esc unmarks it. t edits a note, d 
             def read() -> dict[str, AnswerSummary]:
                 from advisor.report import answer_files
 
-                return answer_files.read_summaries(store, unknown)
+                return {each.run_id: answer_files.read_summary(store, each) for each in unknown}
 
             self.app.background.start("summaries", read, self._show_summaries)
 
