@@ -9,15 +9,14 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import json
-from collections.abc import Sequence
 from importlib import resources
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from advisor.domain import text
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import Answer
 from advisor.domain.constraints import (
     CRITERIA,
     DEFAULT_PRIORITIES,
@@ -33,37 +32,30 @@ from advisor.report.ranking import ranking_columns, write_fact
 from advisor.report.setup_facts import setup_facts
 from advisor.report.text_report import measured_line
 
-#: Characters that could end a script element, or begin one inside it.
-SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
-
 
 def render(answer: Answer, recipe: str | None = None) -> str:
     """Return the HTML page; `recipe` is what the command prints for the recommended arm."""
     ranking = answer.ranking
-    shapes = [cell.shape for cell in ranking[0].cells] if ranking else []
     style, code = package_file("report.css"), package_file("report.js")
     units = {cell.throughput.unit for each in ranking for cell in each.cells}
     return _template().render(
         answer=answer,
-        advice=answer.recommendation,
         answer_lines=[*answer_lines(answer), *measured_line(answer)],
         code_lines=code_lines(answer),
         policy=security_policy(style, code),
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
-        ranking_data=Markup(_ranking_data(answer, ranking)),  # noqa: S704 - escaped JSON
+        ranking_data=_ranking_data(answer),
         tables=parts.tables(answer),
         sections={section.name: section.lines for section in parts.sections(answer)},
         ranking=ranking,
-        shapes=shapes,
         criteria={name: name.replace("_", " ") for name in CRITERIA},
         pillars=PILLARS,
-        priorities={name: getattr(answer.question.priorities, name) for name in CRITERIA},
         letters=LETTERS,
         columns=ranking_columns(answer, has_intervals=True),
         # On GPUs, the throughput of a forward pass is of calls that do not wait for each other.
         has_streamed_calls=answer.question.device == "cuda" and units == {"samples/s"},
-        pictures=pictures.draw(answer, ranking, shapes),
+        pictures=pictures.draw(answer),
         limits=describe_limits(answer),
         memory_sources=sorted(
             {shortcomings.memory_source(answer, each) for each in answer.results.measurements}
@@ -73,8 +65,8 @@ def render(answer: Answer, recipe: str | None = None) -> str:
     )
 
 
-def _ranking_data(answer: Answer, ranking: Sequence[RankedArm]) -> str:
-    """Return what the page's script ranks, as JSON that is safe inside a script element."""
+def _ranking_data(answer: Answer) -> dict[str, Any]:
+    """Return what the page's script ranks."""
     arms = [
         {
             "arm": each.arm,
@@ -84,25 +76,22 @@ def _ranking_data(answer: Answer, ranking: Sequence[RankedArm]) -> str:
             "barred": bool(each.scored.failures),
             "unproven": each.scored.unproven,
         }
-        for each in ranking
+        for each in answer.ranking
     ]
     weights = {name: getattr(answer.question.priorities, name) for name in CRITERIA}
-    encoded = json.dumps(
-        {
-            "run": answer.run_id,
-            "pillars": PILLARS,
-            "further_criteria": FURTHER_CRITERIA,
-            "weights": weights,
-            # The part of `--priority` for the criteria whose weight is not the default.
-            "further_weights": "".join(
-                f",{name}={weights[name]!r}"
-                for name in FURTHER_CRITERIA
-                if weights[name] != getattr(DEFAULT_PRIORITIES, name)
-            ),
-            "arms": arms,
-        }
-    )
-    return "".join(SCRIPT_ESCAPES.get(character, character) for character in encoded)
+    return {
+        "run": answer.run_id,
+        "pillars": PILLARS,
+        "further_criteria": FURTHER_CRITERIA,
+        "weights": weights,
+        # The part of `--priority` for the criteria whose weight is not the default.
+        "further_weights": "".join(
+            f",{name}={weights[name]!r}"
+            for name in FURTHER_CRITERIA
+            if weights[name] != getattr(DEFAULT_PRIORITIES, name)
+        ),
+        "arms": arms,
+    }
 
 
 @functools.cache
@@ -123,6 +112,7 @@ def _template() -> jinja2.Template:
         "share": text.format_share,
         "unbroken": text.keep_units,
     }
+    environment.policies["json.dumps_kwargs"] = {}  # keys in their order
     environment.globals["MISSING"] = text.MISSING
     environment.globals["error_legend"] = ERROR_LEGEND
     return environment.from_string(package_file("report.html.jinja"))

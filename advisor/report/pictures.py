@@ -18,7 +18,6 @@ from advisor.report import svg
 from advisor.report.formatting import format_error
 from advisor.report.plots import Axis, Guide, Point, Series, plot
 from advisor.report.speedup_pictures import speedup_curves, speedup_rows
-from probes.shape import Shape
 
 #: The shortest build that the logarithmic axis shows.
 SHORTEST_BUILD_SECONDS = 0.01
@@ -41,9 +40,11 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     cascade: svg.Picture | None
 
 
-def draw(answer: Answer, ranking: Sequence[RankedArm], shapes: Sequence[Shape]) -> Pictures:
-    marks, results, advice = svg.marks_of(answer, ranking), answer.results, answer.recommendation
-    question, unfit = answer.question, results.is_unfit
+def draw(answer: Answer) -> Pictures:
+    question, results, advice = answer.question, answer.results, answer.recommendation
+    ranking, unfit = answer.ranking, results.is_unfit
+    shapes = [cell.shape for cell in ranking[0].cells] if ranking else []
+    marks = svg.marks_of(answer, ranking)
     rules = read_shipped().accuracy.with_tolerance(question.accuracy)
     noise_floors = {each.shape: each.noise_floor for each in results.races}
     return Pictures(

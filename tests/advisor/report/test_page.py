@@ -224,7 +224,7 @@ def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:
 
 def test_the_data_of_the_script_is_that_of_the_answer() -> None:
     made = built_answers.answer()
-    data = msgspec.json.decode(page._ranking_data(made, made.ranking))
+    data = page._ranking_data(made)
     assert [each["arm"] for each in data["arms"]] == ["compiled", builders.BASELINE]
     for each, scored in zip(data["arms"], made.scores, strict=True):
         assert each["grades"] == [scored.ratings[name].grade for name in CRITERIA]

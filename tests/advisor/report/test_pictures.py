@@ -63,14 +63,10 @@ def all_pictures(pictures: Pictures) -> list[Picture]:
     ]
 
 
-def pictures_of(answer: Answer) -> Pictures:
-    return draw(answer, answer.ranking, [cell.shape for cell in answer.ranking[0].cells])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
-    pictures = all_pictures(pictures_of(decide_run(name)))
+    pictures = all_pictures(draw(decide_run(name)))
     for title, drawing in ((each.title, each.drawing) for each in pictures):
         placed, width = boxes(drawing), float(drawing.split()[3])
         assert placed, title
@@ -85,7 +81,7 @@ def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
 
 
 def test_a_run_of_several_batch_sizes_has_every_picture() -> None:
-    found = pictures_of(decide_run("h200-ffn-multilayer-tinyllama-bfloat16"))
+    found = draw(decide_run("h200-ffn-multilayer-tinyllama-bfloat16"))
     missing = {name for name in found.__struct_fields__ if getattr(found, name) in {None, ()}}
     # Errors were not kept in that version, and there is one platform.
     assert missing <= {"accuracy", "cascade"}
@@ -102,18 +98,18 @@ def test_errors_have_a_picture_where_an_arm_is_not_exact(
     answer = built_answers.answer()
     checked = builders.checked(accuracy_class=accuracy_class)
     made = built_answers.with_measurement(answer, "compiled", correctness=(checked,))
-    assert (pictures_of(made).accuracy is not None) is has_picture
+    assert (draw(made).accuracy is not None) is has_picture
 
 
 def test_a_run_without_an_answer_has_no_pictures() -> None:
-    assert all_pictures(draw(built_answers.answer(recommendation=None), [], [])) == []
+    assert all_pictures(draw(built_answers.answer(recommendation=None, scores=()))) == []
 
 
 def test_names_are_escaped() -> None:
     hostile = "</text><script>compiled"
     made = built_answers.with_score(built_answers.answer(), "compiled", arm=hostile)
     made = built_answers.with_measurement(made, "compiled", arm=hostile)
-    pictures = all_pictures(pictures_of(built_answers.with_advice(made, arm=hostile)))
+    pictures = all_pictures(draw(built_answers.with_advice(made, arm=hostile)))
     assert any("&lt;script" in picture.drawing + picture.key for picture in pictures)
     assert not any("<script" in picture.drawing + picture.key for picture in pictures)
 
