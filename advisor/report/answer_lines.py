@@ -84,10 +84,6 @@ def _missing(answer: Answer) -> str:
     return "the last of its repetitions and checks are missing"
 
 
-def answer_lines(answer: Answer) -> list[str]:
-    return [first_line(answer), *stop_notice(answer), *lines_below_first(answer)]
-
-
 def short_answer_lines(
     answer: Answer, *, has_details: bool = True, has_reasons: bool = True, has_cause: bool = True
 ) -> list[str]:
@@ -164,12 +160,12 @@ def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[st
     return shorten(lines, most, part, known)
 
 
-def lines_below_first(answer: Answer) -> list[str]:
-    advice = answer.recommendation
+def answer_lines(answer: Answer) -> list[str]:
+    advice, lines = answer.recommendation, [first_line(answer), *stop_notice(answer)]
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     if advice is None:
         next_step = [f"Next: {answer.problem.next_step}"] if answer.problem else []
-        return [*origin, *next_step, *unfit_notice(answer), *how_to_remeasure(answer)]
+        return [*lines, *origin, *next_step, *unfit_notice(answer), *how_to_remeasure(answer)]
     lead = "no runner-up"
     if advice.runner_up and advice.margin is not None:
         points = round(advice.margin, 2) + 0.0  # without the sign of a negative zero
@@ -178,9 +174,9 @@ def lines_below_first(answer: Answer) -> list[str]:
     noise = "not known" if floor is None else text.format_share(floor, decimals=1)
     trust = f"Trust: {advice.trust} (A best, D lowest)"
     evidence = f"{trust}. Noise floor: {noise}. Score: {lead}."
-    further = [line.text for line in write_headline(answer)[1:]]
+    lines += [line.text for line in write_headline(answer)[1:]]
     cost = [f"Cost: {cost_line(answer, answer.advised)}."] if answer.advised else []
-    return [*further, *cost, *origin, evidence, *unfit_notice(answer), *how_to_remeasure(answer)]
+    return [*lines, *cost, *origin, evidence, *unfit_notice(answer), *how_to_remeasure(answer)]
 
 
 #: Number of further measurements after which another one will hardly settle the decision.

@@ -28,9 +28,9 @@ from advisor.report.answer_files import REPORT_FORMATS
 from advisor.report.answer_lines import (
     UNFIT_NOTICE,
     UNKNOWN_NOTICE,
+    answer_lines,
     code_lines,
     cost_line,
-    lines_below_first,
     stop_notice,
     unfit_notice,
 )
@@ -121,7 +121,7 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     baseline = [each for each in measured.scores if each.arm == builders.BASELINE]
     assert not unfit_notice(builders.replace(measured, scores=tuple(baseline)))
     late = builders.replace(measured, unmeasured=(builders.unmeasured(skip_cause="out-of-time"),))
-    assert len(lines_below_first(late)) == len(lines_below_first(measured)) - 1  # no resume
+    assert len(answer_lines(late)) == len(answer_lines(measured)) - 1  # no resume
     arms = {each.arm for each in measured.scores}
     head, *rows = ranking_rows(unknown, has_intervals=False)
     ranks = {row[1]: (row[0], row[head.index("score")]) for row in rows}
@@ -168,7 +168,7 @@ def test_an_unfit_machine_gives_no_single_figure_anywhere(render: Callable[..., 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:
     made = built_answers.with_advice(built_answers.answer(), runner_up=None, margin=None)
     made = built_answers.with_results(made, noise_floor=None)
-    expect("text-unknown-noise", [each for each in lines_below_first(made) if "Noise" in each])
+    expect("text-unknown-noise", [each for each in answer_lines(made) if "Noise" in each])
 
 
 def test_a_flip_is_a_sentence(expect: Expect) -> None:
