@@ -15,11 +15,12 @@ from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import LaunchOptions, RunOptions
+from advisor.ask.run_options import RunOptions
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.session import StartRunner
 from advisor.tui.setup import SetupScreen

@@ -324,16 +324,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
 
 
-class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the terminal program; an empty text means none."""
-
-    run_options: RunOptions = RunOptions()
-    open: str = ""
-    theme: str = ""
-    no_color: bool = False
-    no_mouse: bool = False
-
-
 def given_options(run_options: RunOptions) -> dict[str, str | bool | float]:
     """Return the model, and the options that differ from their defaults."""
     values = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.ask.run_options import LaunchOptions, RunOptions
+from advisor.ask.run_options import RunOptions
 from advisor.cli.interruption import resumable_with
 from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_run_options
 from advisor.cli.output import (
@@ -74,7 +74,7 @@ def ask(
         )
     from advisor.tui import launch
 
-    options = LaunchOptions(
+    options = launch.LaunchOptions(
         run_options=run_options, open=open_, theme=theme, no_color=no_color, no_mouse=no_mouse
     )
     code, exit_message = launch.run_app(options, make_context())

@@ -51,10 +51,6 @@ def draft_or_answer(app: AdvisorApp, **changes: str) -> DraftRun | Answer:
     return drafts.draft_or_answer(run_options, app.context, app.machine if is_known else None)
 
 
-def start_from_options(app: AdvisorApp, question: str) -> None:
-    _start(app, lambda: draft_or_answer(app), question)
-
-
 def resume(app: AdvisorApp, run: Run) -> None:
     """Go on with a stopped run, or measure the leaders of a finished one again."""
     header, state = run.header(), run.state()
@@ -73,18 +69,18 @@ def resume(app: AdvisorApp, run: Run) -> None:
         names = ", ".join(each.id for each in drafted.plan.distinct) if state.finished else ""
         return f"{panels.printable(names, 200)}\n{describe_work(drafted)}".lstrip()
 
-    def start(drafted: DraftRun) -> None:
+    def begin(drafted: DraftRun) -> None:
         app.run_controller.run(run, drafted.question.wait_seconds)
 
     kept = f"{question}  What it has measured is kept."
-    _start(app, draft, kept, start, describe)
+    start(app, draft, kept, begin, describe)
 
 
-def _start(
+def start(
     app: AdvisorApp,
     make_draft: Callable[[], DraftRun | Answer],
     question: str,
-    start: Callable[[DraftRun], object] | None = None,
+    begin: Callable[[DraftRun], object] | None = None,
     describe: Callable[[DraftRun], str] | None = None,
 ) -> None:
     """Start a draft, by default as a new run; show the answer for a GPU that is absent.
@@ -114,12 +110,12 @@ def _start(
             )
             app.ask(dialog, functools.partial(start_waiting, drafted))
         else:
-            (start or create_and_start)(drafted)
+            (begin or create_and_start)(drafted)
 
     def start_waiting(drafted: DraftRun, wait_seconds: float | None) -> None:
         if wait_seconds is not None:
             question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
-            (start or create_and_start)(dataclasses.replace(drafted, question=question))
+            (begin or create_and_start)(dataclasses.replace(drafted, question=question))
 
     def create_and_start(drafted: DraftRun) -> None:
         app.background.start(
@@ -201,7 +197,7 @@ def measure_missing(app: AdvisorApp, shown: ShownAnswer) -> None:
     limit += ", which this one reached" if any(map(is_out_of_time, shown.answer.unmeasured)) else ""
     question = f"Measure the {arms} no result again, in a new run{limit}?"
     context, header = app.context, header_as_shown(run, shown)
-    _start(
+    start(
         app,
         lambda: drafts.draft_again(header, missing, context, all_arms=needs_all),
         question,
@@ -228,7 +224,7 @@ def measure_again(app: AdvisorApp, shown: ShownAnswer) -> None:
     question = (
         f"{reason}Measure {names} again for longer, in a new run with the budget {budget.name}?"
     )
-    _start(app, lambda: drafts.draft_again(header, workflows, context, budget), question)
+    start(app, lambda: drafts.draft_again(header, workflows, context, budget), question)
 
 
 def verify(app: AdvisorApp, shown: ShownAnswer, arm: str) -> None:

@@ -14,7 +14,7 @@ from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTab, ContentTabs
 
 from advisor.decide.trust import grade
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERION_HEADS, Priorities
 from advisor.domain.errors import NothingViableError
@@ -50,9 +50,6 @@ class ShownAnswer:
     @property
     def priorities(self) -> Priorities:
         return self.answer.question.priorities
-
-    def ranked_arm(self, arm: str) -> RankedArm:
-        return next(each for each in self.answer.ranking if each.arm == arm)
 
 
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
@@ -227,7 +224,7 @@ class Pane(TabPane):
 class ResultsPanes(Vertical):
     def __init__(self, shown: ShownAnswer) -> None:
         super().__init__()
-        self._first = self._shown = shown
+        self._shown = shown
 
     @property
     def shown(self) -> str:
@@ -241,7 +238,7 @@ class ResultsPanes(Vertical):
                         with TextPane():
                             yield Markdown(id=f"text-{pane}", open_links=False)
                     else:
-                        yield Weights(self._first.priorities)
+                        yield Weights(self._shown.priorities)
                         with VerticalScroll():
                             yield Static("", id="weights-note", markup=False)
 

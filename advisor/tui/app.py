@@ -18,7 +18,7 @@ from textual.binding import BindingType
 from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
 
-from advisor.ask.run_options import LaunchOptions, RunOptions
+from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import DefectError, UserError
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
@@ -28,7 +28,7 @@ from advisor.tui import panels
 from advisor.tui.appearance import THEMES, read_theme
 from advisor.tui.driver import ScreenDriver
 from advisor.tui.home import HomeScreen
-from advisor.tui.launch import BackgroundTasks
+from advisor.tui.launch import BackgroundTasks, LaunchOptions
 from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class AdvisorApp(App[int]):
         """Start a run; the `question` is empty if the screen shows its plan already."""
         from advisor.tui import actions
 
-        actions.start_from_options(self, question)
+        actions.start(self, lambda: actions.draft_or_answer(self), question)
 
     def action_show_run(self) -> None:
         if self._run_controller is None or not self._run_controller.show_current():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic
 
 import msgspec
@@ -202,6 +202,7 @@ class HelpDialog(Dialog[None]):
         about = " ".join(getattr(self._below, "HELP_TEXT", "").split())
         first = getattr(self._below, "TERMS", ())
         others = sorted(known.keys() - set(first), key=str.lower)
+        terms = [Text.assemble((each, "bold"), f"  {known[each]}\n") for each in (*first, *others)]
         with VerticalScroll(classes="dialog"):
             if widget_help:
                 yield Static(f"{widget_help}\n", markup=False)
@@ -209,7 +210,7 @@ class HelpDialog(Dialog[None]):
                 ("Keys of this screen", self._keys()),
                 ("This screen", Text(about)),
                 ("Everywhere", Text(GENERAL)),
-                ("Terms", render_entries((*first, *others), known)),
+                ("Terms", Text().join(terms)),
             ):
                 yield Static(Text.assemble((f"{title}\n", "bold"), content, "\n"), markup=False)
         yield KeyFooter()
@@ -229,11 +230,6 @@ class HelpDialog(Dialog[None]):
             key = self.app.get_key_display(active.binding)
             lines.append(f"{key:<6} {label}{f': {meaning}' if meaning not in {'', label} else ''}")
         return Text("\n".join(dict.fromkeys(lines)))
-
-
-def render_entries(terms: Sequence[str], meanings: Mapping[str, str]) -> Text:
-    parts = [((term, "bold"), f"  {meanings[term]}\n") for term in terms]
-    return Text.assemble(*(part for pair in parts for part in pair))
 
 
 def describe_widget(widget: Widget) -> str:

@@ -8,13 +8,24 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
 import platformdirs
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import LaunchOptions
+from advisor.ask.run_options import RunOptions
 from advisor.domain.errors import DefectError, OptionValueError, UserError
 from advisor.domain.version import __version__
 from advisor.store.store import default_home
+
+
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the terminal program; an empty text means none."""
+
+    run_options: RunOptions = RunOptions()
+    open: str = ""
+    theme: str = ""
+    no_color: bool = False
+    no_mouse: bool = False
 
 
 def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:

@@ -283,8 +283,8 @@ recipe prints it. Log: the output of the stack."""
         self.query_one(f"#{name} VerticalScroll").focus()
 
     def draw(self) -> None:
-        answer, ranked = self._shown.answer, self._shown.ranked_arm(self._arm)
-        known = self._shown.catalogue.by_id
+        answer, known = self._shown.answer, self._shown.catalogue.by_id
+        ranked = next(each for each in answer.ranking if each.arm == self._arm)
         title = panels.styled(panels.printable(ranked.arm, 60), "bold")
         if not answer.has_unfit_problem:
             rank = f"rank {ranked.scored.rank} of {len(answer.ranking)}"

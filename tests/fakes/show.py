@@ -9,9 +9,10 @@ import pathlib
 import sys
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import LaunchOptions, RunOptions
+from advisor.ask.run_options import RunOptions
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.session import RunnerProcess
 
 probes, catalogue, home = map(pathlib.Path, sys.argv[1:4])

@@ -22,7 +22,7 @@ from recorded_runs import make_run  # noqa: E402 - as above
 
 from advisor.ask import planning  # noqa: E402 - as above
 from advisor.ask.context import Context  # noqa: E402 - as above
-from advisor.ask.run_options import LaunchOptions, RunOptions  # noqa: E402 - as above
+from advisor.ask.run_options import RunOptions  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
 from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
 from advisor.execute.drafts import DraftRun  # noqa: E402 - as above
@@ -31,6 +31,7 @@ from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui import actions  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.home import list_examples  # noqa: E402 - as above
+from advisor.tui.launch import LaunchOptions  # noqa: E402 - as above
 from advisor.tui.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.results import ResultsScreen  # noqa: E402 - as above
 from advisor.tui.session import RunSession  # noqa: E402 - as above

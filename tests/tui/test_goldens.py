@@ -18,12 +18,13 @@ from onscreen import SIZES, SMALLEST, ScreenPilot, opened_app, running_app, show
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import LaunchOptions, RunOptions
+from advisor.ask.run_options import RunOptions
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog
 from advisor.tui.home import HomeScreen
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession

@@ -14,7 +14,6 @@ from onscreen import SMALLEST, ScreenPilot, running_app, showing
 from recorded_runs import make_planned_run, make_run
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import LaunchOptions
 from advisor.domain.answer import AnswerSummary, Problem
 from advisor.domain.errors import RunFileError
 from advisor.domain.measurement import Interval
@@ -38,6 +37,7 @@ from advisor.tui.home import (
     list_examples,
     list_items,
 )
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.results import ResultsScreen
 from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table, fit_columns

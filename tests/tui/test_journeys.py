@@ -14,13 +14,14 @@ from textual.widgets import Input, Static
 
 from advisor.ask.context import Context
 from advisor.ask.devices import VISIBLE_DEVICES
-from advisor.ask.run_options import LaunchOptions, RunOptions
+from advisor.ask.run_options import RunOptions
 from advisor.domain.run_events import Finished
 from advisor.report.headline import first_line
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.form import Choice
 from advisor.tui.home import HomeScreen
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.plan_step import PlanStep
 from advisor.tui.results import DetailScreen, ResultsScreen

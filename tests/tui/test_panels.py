@@ -18,7 +18,7 @@ from textual.widgets._footer import FooterKey
 
 from advisor.ask.catalogue_files import read_glossary
 from advisor.ask.context import Context
-from advisor.ask.run_options import LaunchOptions, RunOptions
+from advisor.ask.run_options import RunOptions
 from advisor.domain.errors import OptionValueError, UserError
 from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
@@ -29,7 +29,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
 from advisor.tui.form import AnswerInput, Choice
 from advisor.tui.home import HomeScreen
-from advisor.tui.launch import BackgroundTasks
+from advisor.tui.launch import BackgroundTasks, LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession

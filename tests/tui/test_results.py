@@ -19,7 +19,6 @@ from textual.widgets import Input, Markdown, Tab, TabbedContent
 
 from advisor.ask.context import Context
 from advisor.ask.option_values import parse_constraints
-from advisor.ask.run_options import LaunchOptions
 from advisor.domain.answer import Problem
 from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Interval
@@ -43,6 +42,7 @@ from advisor.tui.answer_panes import (
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog, LineDialog
 from advisor.tui.home import HomeScreen, list_examples
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen
 from advisor.tui.table import SpeedAxis, Table
 from advisor.tui.widgets import WeightBar

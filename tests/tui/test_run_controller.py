@@ -16,7 +16,6 @@ from sessions import expect_failure, short_options
 from textual.widgets import RichLog
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import LaunchOptions
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.answer import Problem
 from advisor.execute import execution
@@ -29,6 +28,7 @@ from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen
 from advisor.tui.session import RunSession, StartRunner

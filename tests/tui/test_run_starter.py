@@ -15,7 +15,7 @@ from onscreen import SMALLEST, ScreenPilot, asking_app, running_app, showing
 from sessions import short_options
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import LaunchOptions, RunOptions
+from advisor.ask.run_options import RunOptions
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.execute.repetitions import leaders_of
@@ -26,6 +26,7 @@ from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog
 from advisor.tui.home import HomeScreen
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen
 from advisor.tui.session import RunnerProcess, StartRunner

@@ -12,7 +12,6 @@ from textual.widgets import Input, Static, TabbedContent
 
 from advisor.ask.context import Context
 from advisor.ask.devices import CPU
-from advisor.ask.run_options import LaunchOptions
 from advisor.ask.task import FIRST_ITL
 from advisor.domain.workflow import CitedFact, DeclaredArm, Environment
 from advisor.execute.drafts import DraftRun
@@ -20,6 +19,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, quit_dialog, yes_or_no
 from advisor.tui.form import Choice
 from advisor.tui.home import HomeScreen
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.model_step import own_models
 from advisor.tui.plan_step import describe_row, find_environment, plan_rows
 from advisor.tui.results import DetailScreen, ResultsScreen
