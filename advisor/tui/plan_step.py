@@ -14,7 +14,7 @@ from advisor.ask.devices import CPU
 from advisor.ask.planning import is_named
 from advisor.ask.resolve import parse_workflows
 from advisor.domain.answer import Answer
-from advisor.domain.plan import Excluded, ExclusionStatus
+from advisor.domain.plan import Arm, Excluded, ExclusionStatus
 from advisor.domain.text import write_count
 from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.drafts import DraftRun
@@ -108,12 +108,12 @@ class PlanStep(Step):
         self.query_one("#summary", Static).update(summary)
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        if self._draft is None or event.row_key.value is None:
+        row = event.row_key.value
+        # The message may be about a row of the plan before.
+        if self._draft is None or row is None or row not in list_rows(self._draft):
             return
         self.refresh_bindings()
-        self.query_one("#explanation", Static).update(
-            describe_row(self._draft, event.row_key.value)
-        )
+        self.query_one("#explanation", Static).update(describe_row(self._draft, row))
 
     def action_leave_out(self) -> None:
         row = self.query_one(Table).key_at_cursor()
@@ -147,8 +147,10 @@ class PlanStep(Step):
     def _installable_row(self) -> tuple[Workflow, Environment] | None:
         """Return the workflow under the cursor and the environment, if it lacks only that."""
         row = self.query_one(Table).key_at_cursor()
-        excluded = find_excluded(self._draft, row) if self._draft and row else None
-        if self._draft is None or excluded is None or excluded.status != INSTALLABLE:
+        if self._draft is None or row is None:
+            return None
+        excluded = list_rows(self._draft).get(row)
+        if not isinstance(excluded, Excluded) or excluded.status != INSTALLABLE:
             return None
         workflow = self._draft.catalogue.by_id[excluded.workflow]
         environment = find_environment(workflow, excluded)
@@ -177,16 +179,11 @@ class PlanStep(Step):
 INSTALLABLE: ExclusionStatus = "not-installed"
 
 
-def find_workflow(draft: DraftRun, row: str) -> Workflow | None:
-    """Return the workflow of a row; its key is the id of an arm or the name of an excluded one."""
-    planned = next((each for each in draft.plan.arms if each.id == row), None)
-    listed = planned or find_excluded(draft, row)
-    workflow = draft.catalogue.by_id.get(listed.workflow) if listed else None
-    return workflow.for_arm(listed.option) if workflow and listed else None
-
-
-def find_excluded(draft: DraftRun, row: str) -> Excluded | None:
-    return next((each for each in draft.plan.excluded if str(each.name) == row), None)
+def list_rows(draft: DraftRun) -> dict[str, Arm | Excluded]:
+    """Return what each row is about, by its key: first the arms, then what can be installed."""
+    excluded = sorted(draft.plan.excluded, key=lambda each: each.status != INSTALLABLE)
+    arms: dict[str, Arm | Excluded] = {each.id: each for each in draft.plan.distinct}
+    return arms | {str(each.name): each for each in excluded}
 
 
 def find_environment(workflow: Workflow, excluded: Excluded) -> Environment | None:
@@ -200,34 +197,24 @@ def find_environment(workflow: Workflow, excluded: Excluded) -> Environment | No
 
 
 def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the cells of each row: first the arms, then what can be installed."""
-    rows = {
-        each.id: {
-            "mark": "[ ]" if each.id in left_out else "[x]",
-            "arm": each.id,
-            "note": _requirements(draft, each.id),
-        }
-        for each in draft.plan.distinct
-    }
-    rows |= {
-        str(each.name): {
-            "mark": " + " if each.status == INSTALLABLE else " - ",
-            "arm": str(each.name),
-            "note": each.reason,
-        }
-        for each in sorted(draft.plan.excluded, key=lambda each: each.status != INSTALLABLE)
-    }
+    rows = {}
+    for row, listed in list_rows(draft).items():
+        if isinstance(listed, Excluded):
+            mark, note = " + " if listed.status == INSTALLABLE else " - ", listed.reason
+        else:
+            mark, note = "[ ]" if row in left_out else "[x]", _requirements(draft, listed)
+        rows[row] = {"mark": mark, "arm": row, "note": note}
     return rows
 
 
-def _requirements(draft: DraftRun, arm: str) -> str:
+def _requirements(draft: DraftRun, planned: Arm) -> str:
     """Return the changes of the code that an arm needs, and the devices it was verified on.
 
     The kind of the device that is measured comes first, because the end may be cut off.
     """
-    workflow = find_workflow(draft, arm)
-    if arm == draft.plan.baseline.id or workflow is None:
+    if planned == draft.plan.baseline:
         return "the baseline"
+    workflow = draft.catalogue.by_id[planned.workflow].for_arm(planned.option)
     lines = workflow.declared.lines_changed.value
     export = ", with an export" if workflow.declared.export_step.value else ""
     question = draft.question
@@ -239,21 +226,19 @@ def _requirements(draft: DraftRun, arm: str) -> str:
 
 
 def describe_row(draft: DraftRun, row: str) -> Text:
-    workflow = find_workflow(draft, row)
-    lines = []
-    excluded = find_excluded(draft, row)
-    if excluded is not None:
-        lines.append(panels.printable(excluded.reason, 600))
-        if excluded.fix:
-            lines.append(f"next: {panels.printable(excluded.fix, 600)}")
-        if workflow is not None and (environment := find_environment(workflow, excluded)):
+    listed = list_rows(draft)[row]
+    workflow = draft.catalogue.by_id[listed.workflow]
+    if isinstance(listed, Excluded):
+        lines = [panels.printable(listed.reason, 600)]
+        if listed.fix:
+            lines.append(f"next: {panels.printable(listed.fix, 600)}")
+        if environment := find_environment(workflow, listed):
             lines.append(panels.printable(describe_environment(environment), 400))
-    elif workflow is not None:
-        options = next((each.options for each in draft.plan.arms if each.id == row), {})
-        values = ", ".join(f"{name} = {value}" for name, value in options.items())
-        lines.append(_requirements(draft, row))
-        lines.append(f"options: {panels.printable(values or 'defaults of the stack', 300)}")
-    title = panels.styled(panels.printable(workflow.title if workflow else row), "bold")
+    else:
+        options = ", ".join(f"{name} = {value}" for name, value in listed.options.items())
+        shown = panels.printable(options or "defaults of the stack", 300)
+        lines = [_requirements(draft, listed), f"options: {shown}"]
+    title = panels.styled(panels.printable(workflow.title), "bold")
     return title + Text("".join(f"\n{line}" for line in lines))
 
 
