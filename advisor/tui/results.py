@@ -19,7 +19,6 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.text import write_speedup
 from advisor.execute.execution import keeps_builds
 from advisor.report import arm_recipe, explanation, recipe_text
-from advisor.store.runs import Run
 from advisor.tui import actions, panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer_panes import (
@@ -197,7 +196,7 @@ attached come from a stored run, which the first lines name and o opens."""
     def action_detail(self) -> None:
         arm = self.query_one(Table).key_at_cursor()
         if arm is not None:
-            self.app.push_screen(DetailScreen(self.shown, arm, self.original.run))
+            self.app.push_screen(DetailScreen(self.shown, arm))
 
     on_data_table_row_selected = action_detail
 
@@ -260,9 +259,9 @@ recipe prints it. Log: the output of the stack."""
         ],
     ]
 
-    def __init__(self, shown: ShownAnswer, arm: str, run: Run | None) -> None:
+    def __init__(self, shown: ShownAnswer, arm: str) -> None:
         super().__init__()
-        self._shown, self._arm, self._run = shown, arm, run
+        self._shown, self._arm = shown, arm
 
     def compose_body(self) -> ComposeResult:
         with TabbedContent(id="tabs"):
@@ -300,12 +299,12 @@ recipe prints it. Log: the output of the stack."""
     def _code(self) -> list[str]:
         answer = self._shown.answer
         try:
-            found = arm_recipe.choose_recipe(answer, self._run, self._arm)
+            found = arm_recipe.choose_recipe(answer, self._shown.run, self._arm)
             return recipe_text.render_short(answer, *found).splitlines()
         except NoRecipeError as error:
             return [error.what, f"next: {error.next_step}"]
 
     def _log(self) -> list[str]:
-        run = self._run
+        run = self._shown.run
         lines = panels.read_log(run, run.state(), self._arm) if run is not None else []
         return lines or ["No output of the stack is stored here."]

@@ -139,7 +139,7 @@ def test_an_empty_log_of_a_stack_says_so(made_run: Run) -> None:
     log.parent.mkdir(parents=True)
     log.touch()
     answer = ShownAnswer(answer_of_run(made_run), made_run.header().catalogue, made_run)
-    (line,) = DetailScreen(answer, "compiled", made_run)._log()
+    (line,) = DetailScreen(answer, "compiled")._log()
     assert line == "No output of the stack is stored here."
 
 
@@ -150,7 +150,7 @@ async def test_the_details_of_an_unfit_machine_show_no_single_speed_up(
         unfit = built_answers.with_results(results.shown.answer, noise_floor=4.0)
         shown, first = builders.replace(results.shown, answer=unfit), unfit.ranking[0]
         for answered, has_value in ((results.shown, True), (shown, False)):
-            await sample_app.push_screen(DetailScreen(answered, first.arm, None))
+            await sample_app.push_screen(DetailScreen(answered, first.arm))
             await pilot.settle()
             assert (format_speedup(first.speedup) in pilot.text()) is has_value
 
