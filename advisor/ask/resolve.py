@@ -224,24 +224,19 @@ def spell_out(name: ArmName, workflows: Mapping[str, Workflow]) -> list[ArmName]
 
 def _parse_workflow(name: ArmName, workflows: Mapping[str, Workflow]) -> ArmName:
     """Return a workflow, or one of its arms: `default` is the first one under any name."""
-    workflow, option = name
-    arms = workflows[workflow].arms if workflow in workflows else {}
-    if workflow in workflows and (not option or option in arms):
-        return name
-    if option == DEFAULT_OPTION and arms:
-        return ArmName(workflow, next(iter(arms)))
-    raise UnknownWorkflowError(
-        f"unknown workflow {str(name)!r}", _suggest_workflows(name, workflows)
-    )
-
-
-def _suggest_workflows(name: ArmName, workflows: Mapping[str, Workflow]) -> str:
+    what = f"unknown workflow {str(name)!r}"
     if name.workflow not in workflows:
         measured = [each for each in workflows.values() if each.not_measured is None]
         ids, titles = [each.id for each in measured], titles_by_spelling(measured)
-        return choose_among(name.workflow, ids, titles)
-    arms = ", ".join(str(ArmName(name.workflow, arm)) for arm in workflows[name.workflow].arms)
-    return f"use one of {arms}" if arms else f"use {name.workflow}, which has no arms"
+        raise UnknownWorkflowError(what, choose_among(name.workflow, ids, titles))
+    arms = workflows[name.workflow].arms
+    if not name.option or name.option in arms:
+        return name
+    if name.option == DEFAULT_OPTION and arms:
+        return ArmName(name.workflow, next(iter(arms)))
+    known = ", ".join(str(ArmName(name.workflow, arm)) for arm in arms)
+    use = f"use one of {known}" if arms else f"use {name.workflow}, which has no arms"
+    raise UnknownWorkflowError(what, use)
 
 
 def worker_interpreter(run_options: RunOptions) -> str:

@@ -28,9 +28,6 @@ VERDICTS = {"met": "enough", "not-met": "not enough", "open": "not settled"}
 #: Shares of the goodput whose latency is shown, and how far a measured rate may be from them.
 SHOWN_SHARES, NEAR = (0.5, 0.8, 1.0), 0.1
 
-#: A server at one rate of requests, and a server next to the asked rate.
-AtRate: TypeAlias = tuple[ServedArm, RateLevel]
-Asked: TypeAlias = tuple[str, AskedRate]
 Generated: TypeAlias = tuple[Measurement, Cell, GenerationMetrics]
 
 
@@ -50,7 +47,7 @@ SERVER_COLUMNS: tuple[Column[ServedArm], ...] = (
     (COST_HEAD, lambda each: format_number(each.cost_per_million_tokens, digits=3)),
     (ENERGY_HEAD, lambda each: format_number(each.joules_per_token, digits=3)),
 )
-LEVEL_COLUMNS: tuple[Column[AtRate], ...] = (
+LEVEL_COLUMNS: tuple[Column[tuple[ServedArm, RateLevel]], ...] = (
     ("arm", lambda each: each[0].arm),
     ("requests/s", lambda each: format_number(each[1].rate, digits=3)),
     ("of goodput", lambda each: format_share(each[1].share) if each[0].goodput else MISSING),
@@ -63,7 +60,7 @@ LEVEL_COLUMNS: tuple[Column[AtRate], ...] = (
     ("p99", lambda each: _percentile("itl_seconds", 2, each[1])),
     ("failed", lambda each: str(each[1].failed)),
 )
-ASKED_COLUMNS: tuple[Column[Asked], ...] = (
+ASKED_COLUMNS: tuple[Column[tuple[str, AskedRate]], ...] = (
     ("arm", lambda each: each[0]),
     ("one server", lambda each: VERDICTS[each[1].verdict]),
     (
