@@ -127,7 +127,8 @@ def _graph_breaks(answer: Answer) -> list[str]:
             first = f"The graph of {ranked.scored.title} breaks at {reason}{more}"
             is_tried = any(each.name == AGAINST_BREAKS for each in ranked.measured.variants)
             causes = map(read_shipped().improvements.find_cause, found)
-            may_mend = not is_tried and any(each.lines for each in causes if each)
+            is_mendable = any(each.lines for each in causes if each)
+            may_mend = is_mendable and not is_tried and answer.question.task == "forward"
             return [f"{first}{'; p3-advisor improve tries what mends it' if may_mend else ''}."]
     return []
 
