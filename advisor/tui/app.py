@@ -257,13 +257,15 @@ class AdvisorApp(App[int]):
         arguments: Sequence[str],
         on_success: Callable[[], object] = lambda: None,
     ) -> None:
-        from advisor.tui.dialogs import command_dialog
+        from advisor.tui.dialogs import yes_or_no
 
         def run() -> None:
             if self.run_in_terminal(arguments) == 0:
                 on_success()
 
-        self.confirm(command_dialog(question, details, arguments), run)
+        meaning = f"run {panels.printable(' '.join(('p3-advisor', *arguments)), 200)}"
+        dialog = yes_or_no(question, "Run it", "Not now", f"{details}\n", meaning=meaning)
+        self.confirm(dialog, run)
 
     def action_doctor(self) -> None:
         python = self.run_options.python

@@ -112,11 +112,6 @@ def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
     return yes_or_no(question, "Delete it", "Keep it", details)
 
 
-def command_dialog(question: str, details: str, arguments: Sequence[str]) -> ChoiceDialog[bool]:
-    command = panels.printable(" ".join(("p3-advisor", *arguments)), 200)
-    return yes_or_no(question, "Run it", "Not now", f"{details}\n", meaning=f"run {command}")
-
-
 def start_dialog(
     question: str, work: str, problems: Sequence[str], wait_seconds: float
 ) -> ChoiceDialog[float | None]:

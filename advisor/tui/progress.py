@@ -65,20 +65,8 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     duplicate_of: str | None = None
 
     @property
-    def name(self) -> str:
-        return f"{self.duplicate_of} (noise check)" if self.duplicate_of else self.arm
-
-    @property
-    def glyph(self) -> str:
-        return STATUS_GLYPHS[self.status]
-
-    @property
     def style(self) -> str:
         return "dim" if self.failure == "skipped" else STYLES[self.status]
-
-    @property
-    def label(self) -> str:
-        return self.failure or PHASE_LABELS.get(self.phase, self.phase)
 
     @property
     def is_started(self) -> bool:
@@ -277,9 +265,9 @@ def process_cells(row: ProcessRow, cell: Cell | None, phase_seconds: float, *, f
     single = cell if fit else None
     generated = single.generation if single else None
     return {
-        "status": row.glyph,
-        "arm": row.name,
-        "phase": row.label,
+        "status": STATUS_GLYPHS[row.status],
+        "arm": f"{row.duplicate_of} (noise check)" if row.duplicate_of else row.arm,
+        "phase": row.failure or PHASE_LABELS.get(row.phase, row.phase),
         "progress": cell.speedup if cell else row.reason or row.progress,
         "ms": format_milliseconds(single.seconds.median if single else None, DIGITS),
         "tokens": format_number(single.throughput.value if single else None, digits=DIGITS),
