@@ -37,8 +37,9 @@ FASTEST_CALL_SHARE = 0.01
 FASTER = 0.8
 #: Undisturbed calls take equally long: within this factor of the fastest, in this many visits.
 ALIKE, FEWEST_ALIKE = 1.15, 3
-#: Seconds that a thread waits at least for another process: a tick of Linux at 250 Hz.
-TIME_SLICE = 0.004
+#: Seconds that a thread waits at least for another process: a tick of Linux at 250 Hz, and at 1000
+#: Hz, its highest rate. No wait fits into a shorter call.
+TIME_SLICE, SHORTEST_WAIT = 0.004, 0.001
 #: The share of waiting time is measured no more precisely than this.
 LEAST_SHARE = 0.01
 #: Most values that a resample looks at; more are thinned evenly.
@@ -98,7 +99,7 @@ def _reference(
 ) -> _Reference:
     arms = [each.id for each in state.plan.arms if baseline.arm in {each.id, each.duplicate_of}]
     program = _program(state, cell.shape, arms, baseline.settings)
-    fastest = fastest_call(program.calls)
+    fastest = fastest_call(program.calls, fewest=1)
     is_disturbed = _is_disturbed(state, arms, cell.shape)
     factor = fastest / cell.seconds.median if fastest and is_disturbed else 1.0
     leader = _fastest_arm(state, measurements, baseline.arm, cell.shape)
@@ -116,7 +117,8 @@ def _compare(
     mine, other = own.calls, theirs.calls
     if not is_disturbed:
         mine, other = _without_odd_visits(mine), _without_odd_visits(other)
-    found = _ratio_of_fastest(mine, other, margin)
+    # Disturbed rounds say nothing, so even a few calls say more.
+    found = _ratio_of_fastest(mine, other, margin, fewest=1 if is_disturbed else FEWEST_CALLS)
     if found is None or paired.low is None or paired.high is None:
         return cell
     if not (is_disturbed or _contradict(paired, found, margin)):
@@ -215,9 +217,20 @@ def _kept_visits(state: RunState, arms: Collection[str], shape: Shape) -> list[C
     ]
 
 
-def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Estimate | None:
+def difference_of_equals(state: RunState, arms: Collection[str], shape: Shape) -> float | None:
+    """Return by which share the fastest calls of two equal arms may differ; None of no calls."""
+    ours, theirs = (
+        [visit.seconds for _, visit in counted_visits(state, arm, shape)] for arm in arms
+    )
+    found = _ratio_of_fastest(ours, theirs, 0.0, fewest=1)
+    return found and max(1 / found.low, found.high) - 1
+
+
+def _ratio_of_fastest(
+    ours: Calls, theirs: Calls, margin: float, fewest: int = FEWEST_CALLS
+) -> Estimate | None:
     """Return the speed-up of the fastest calls with its bounds; None of too few calls."""
-    fastest, reference = fastest_call(ours), fastest_call(theirs)
+    fastest, reference = fastest_call(ours, fewest), fastest_call(theirs, fewest)
     if fastest is None or reference is None:
         return None
     ratio = reference / fastest
@@ -291,10 +304,10 @@ def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None
     return math.exp(weighted_mean(logs))
 
 
-def fastest_call(visits: Sequence[Sequence[float]]) -> float | None:
+def fastest_call(visits: Sequence[Sequence[float]], fewest: int = FEWEST_CALLS) -> float | None:
     """Return the `FASTEST_CALL_SHARE` quantile of the seconds of all calls; None for few calls."""
     calls = sorted(second for each in visits for second in each)
-    if len(calls) < FEWEST_CALLS:
+    if len(calls) < fewest:
         return None
     return calls[math.ceil(FASTEST_CALL_SHARE * len(calls)) - 1]
 
@@ -308,10 +321,11 @@ def least_share(visits: Sequence[Sequence[float]], waited: float, threads: int) 
     calls of 1 ms took 124 ms or more. Each call may then have waited for as long as all threads
     did, which is the share `waited` of the visit. Calls that agree, but take longer than a wait,
     may all have had the same waits: next to four busy processes the fastest calls of 3 ms took 12.0
-    to 12.6 ms in five visits. They may have waited for as long as one of the threads did.
+    to 12.6 ms in five visits. They may have waited for as long as one of the threads did. A call
+    of less than `SHORTEST_WAIT` did not wait.
     """
-    fastest = fastest_call(visits)
-    if fastest is None:
+    fastest = fastest_call(visits, fewest=1)
+    if fastest is None or fastest < SHORTEST_WAIT:
         return 1.0
     typical = statistics.median(second for each in visits for second in each)
     alike = sum(min(each) <= ALIKE * fastest for each in visits)

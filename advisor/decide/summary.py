@@ -11,7 +11,7 @@ import msgspec
 from advisor.decide.arms import count_visits, measurement_of
 from advisor.decide.diagnosis import device_peaks, read_inputs
 from advisor.decide.drift import fit_times_to_speedups
-from advisor.decide.fastest_calls import reconcile
+from advisor.decide.fastest_calls import difference_of_equals, reconcile
 from advisor.decide.intervals import TAIL, paired_interval, trimmed_mean
 from advisor.decide.process_variance import estimate_process_variances, widen_by_variances
 from advisor.decide.rounds import (
@@ -29,6 +29,7 @@ from advisor.domain.results import (
     Results,
     StoppedBuild,
     SustainedCheck,
+    is_busy,
 )
 from advisor.domain.run_state import ProcessState, RunState
 from probes.events import Peaks
@@ -47,7 +48,13 @@ def collect_results(
         if state.is_valid(each.id)
     }
     of_duplicate = log_speedups.get(plan.duplicate, {})
-    noise_floors = {shape: _noise_floor(of_duplicate.get(shape, ())) for shape in races}
+    visits = count_visits([process for each in state.processes.values() for process in each])
+    noise_floors = {
+        shape: difference_of_equals(state, (plan.duplicate, baseline), shape)
+        if is_busy(visits)
+        else _noise_floor(of_duplicate.get(shape, ()))
+        for shape in races
+    }
     peaks = device_peaks(state, question.dtype)
     measurements = _measure_arms(state, log_speedups, peaks, question, noise) if races else []
     own = next((each for each in measurements if each.arm == baseline), None)
@@ -63,7 +70,7 @@ def collect_results(
         ),
         noise_floor=max((each for each in noise_floors.values() if each is not None), default=None),
         duplicates=min(duplicates, default=0),
-        visits=count_visits([process for each in state.processes.values() for process in each]),
+        visits=visits,
         sustained=_check_sustained(state, log_speedups, noise_floors),
         peaks=peaks,
         repeats=max(processes, default=1) - 1,

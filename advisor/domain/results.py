@@ -25,6 +25,11 @@ EQUIVALENCE_MARGIN = 0.02
 UNFIT_NOISE, MOST_UNFIT = 0.5, 0.5
 
 
+def is_busy(visits: VisitCounts) -> bool:
+    """Return whether other work or heat disturbed most visits."""
+    return visits.unfit > MOST_UNFIT * max(visits.kept, 1)
+
+
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     """Efficiency of one application on one platform."""
 
@@ -160,8 +165,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_busy(self) -> bool:
-        """Whether other work or heat disturbed most visits."""
-        return self.visits.unfit > MOST_UNFIT * max(self.visits.kept, 1)
+        return is_busy(self.visits)
 
     @property
     def is_noisy(self) -> bool:

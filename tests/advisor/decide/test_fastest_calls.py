@@ -196,6 +196,40 @@ def test_undisturbed_calls_are_short_faster_than_the_typical_one_and_agree_over_
     assert fastest_calls.least_share(visits, waited=1.2, threads=2) == pytest.approx(share)
 
 
+@pytest.mark.parametrize(("milliseconds", "share"), [(0.04, 1.0), (0.9, 1.0), (1.1, 0.05)])
+def test_a_call_that_is_shorter_than_any_wait_did_not_wait(
+    milliseconds: float, share: float
+) -> None:
+    """All calls take as long, which shows nothing of longer ones."""
+    visits = [[milliseconds / 1e3] * 8] * 2
+    assert fastest_calls.least_share(visits, waited=0.95, threads=1) == pytest.approx(share)
+
+
+def test_on_a_busy_machine_a_few_calls_may_all_have_waited() -> None:
+    """Two visits of three calls, each of which took a hundred times as long as it would."""
+    baseline = visits(0, 0.003, SLOWDOWNS, (0.15,) * 8)
+    few = [replace(each, seconds=(0.1,) * 3) for each in baseline[:2]]
+    arms = {BASELINE: baseline, "compiled": few}
+    measured, cell = only_cell(
+        summarised_arms(arms, unfit="it waited for a processor", waited={"compiled": 0.99})
+    )
+    assert cell.fastest_calls is not None
+    assert builders.known(measured.speedup.low) < 0.03
+    assert builders.known(measured.speedup.high) > TRUTH
+
+
+@pytest.mark.parametrize("unfit", [None, "it waited for a processor"])
+def test_on_a_busy_machine_equal_processes_differ_by_their_fastest_calls(unfit: str | None) -> None:
+    slow = [30.0] * 4 + [1.0] * 4
+    arms = {
+        BASELINE: visits(0, 0.003, slow, (0.15,) * 8),
+        builders.DUPLICATE: visits(2, 0.003, slow[::-1], (0.15,) * 8),
+        "compiled": visits(1, 0.001, [1.0] * 8, (0.15,) * 8),
+    }
+    floor = builders.known(summarised_arms(arms, unfit=unfit).noise_floor)
+    assert floor < 0.1 if unfit else floor > 1.0
+
+
 @pytest.mark.parametrize(
     ("reported", "threads"), [("4", 4), ("0", 1), ("many", 1), ("9" * 5000, 1), (None, 1)]
 )
