@@ -158,7 +158,8 @@ def _likely_times(name: str, text: str) -> str:
 
 def _parse(part: str) -> Constraint:
     match = PATTERN.fullmatch(part)
-    given, comparison, value = match.groups() if match is not None else ("", "", "")
+    unread = (re.split("[<>=]", part)[0].strip(), "", "")
+    given, comparison, value = match.groups() if match is not None else unread
     name = full_name(given)
     if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
         tier = TIERS.get(value.upper())
@@ -172,11 +173,13 @@ def _parse(part: str) -> Constraint:
     if is_time and (likely := _likely_times(name, value)):
         raise OptionValueError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
     names = [*CRITERIA, *ARM_FIGURES]
+    figure = ARM_FIGURES.get(name)
+    like = f"{name}{figure.comparison}{figure.example}" if figure else ", ".join(EXAMPLES)
     raise OptionValueError(
         f"{part.strip()!r} in --require is not a constraint",
         choose_among(given, names)
         if given and name not in names
-        else f"write it like {', '.join(EXAMPLES)}; valid names: {', '.join(names)}",
+        else f"write it like {like}; valid names: {', '.join(names)}",
     )
 
 

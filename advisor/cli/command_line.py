@@ -93,7 +93,7 @@ def _run(args: Sequence[str]) -> None:
         sys.exit(1)
     except InterruptedRunError as interruption:
         command = interruption.resume_command
-        kept = f"; measurements are kept, resume with: {command}" if command else ""
+        kept = f"; what was measured is kept, resume with: {command}" if command else ""
         print_text(f"p3-advisor: stopped{kept}", err=True)
         sys.exit(128 + interruption.number)
     except BrokenPipeError:

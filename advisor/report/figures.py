@@ -153,8 +153,10 @@ COLUMNS = tuple(figure.name for figure in FIGURES)
 def rows(answer: Answer) -> Iterator[dict[str, Value]]:
     """Yield a row for each arm and shape, and one for each arm without figures at shapes."""
     for ranked in answer.ranking:
+        # On a machine that was too busy for an answer, the order of the arms says nothing.
+        scored = None if answer.has_unfit_problem else ranked.scored
         for cell in ranked.cells or (None,):
-            yield _row(ListedArm(answer, ranked), ranked.scored, ranked.measured, cell)
+            yield _row(ListedArm(answer, ranked), scored, ranked.measured, cell)
     for each in answer.unmeasured:
         yield _row(ListedArm(answer, each), None, None, None)
 

@@ -205,7 +205,10 @@ def arguments_like(
     be called with the examples' shapes, and `batch_sizes` must be `[1]`.
     """
     refuse_undrawable(examples)
-    has_batch = len({example.shape[0] for example in examples if example.dim()}) == 1
+    rows = {example.shape[0] for example in examples if example.dim()}
+    if rows == {0}:
+        raise ModelError("the example inputs have no rows", "give examples with one row or more")
+    has_batch = len(rows) == 1
     if not has_batch and batch_sizes != [1]:
         raise ModelError(
             "the example inputs do not share their first dimension, so there is no batch to change",

@@ -144,6 +144,12 @@ def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
 parse_wait = functools.partial(parse_duration, "--wait-for-quiet")
 
 
+@pytest.mark.parametrize("text", ["memory<2GiB", "memory<=2", "memory>=2GiB"])
+def test_a_wrong_constraint_of_a_figure_is_corrected_by_one_of_it(text: str) -> None:
+    step = builders.known(builders.error_of(lambda: parse_constraints(text))).next_step
+    assert step.startswith("write it like memory<=8GiB;")
+
+
 @pytest.mark.parametrize(
     ("parse", "text", "step"),
     [

@@ -100,7 +100,7 @@ def test_an_interrupted_run_prints_what_is_known_as_json(
 @pytest.mark.parametrize(
     ("command", "kept"),
     [
-        (("resume", "RUN"), "; measurements are kept, resume with: p3-advisor resume RUN"),
+        (("resume", "RUN"), "; what was measured is kept, resume with: p3-advisor resume RUN"),
         (("show", "RUN"), ""),
         (("history",), ""),
     ],

@@ -166,7 +166,7 @@ def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
         stopped = await call(client, "stop")
         assert (stopped["run"], stopped["state"]) == (run, "ended")
         assert "No recommendation" in stopped["answer"]
-        assert "measurements are kept" in "".join(stopped["latest"])
+        assert "what was measured is kept" in "".join(stopped["latest"])
         resumed = await call(client, "resume", wait_seconds=0)
         resumed = await until_stored(client, resumed)
         assert (resumed["run"], resumed["state"]) == (run, "measuring")

@@ -20,8 +20,14 @@ import recorded_runs
 from kept.runs import EVIDENCE
 
 from advisor.ask.context import Context
-from advisor.domain.answer import AnswerSummary
-from advisor.domain.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
+from advisor.domain.answer import AnswerSummary, Problem
+from advisor.domain.errors import (
+    ExportFileError,
+    MachineUnfitError,
+    MissingExtraError,
+    NewerVersionError,
+    UserError,
+)
 from advisor.domain.plan import EAGER, PLAIN_COMPILE
 from advisor.domain.run_events import ArmsPlanned, Finished, Resumed
 from advisor.recipes.server import REQUEST
@@ -201,6 +207,13 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
             advice.trust,
             flag,
         )
+
+
+def test_arms_have_no_rank_where_the_machine_was_too_busy_for_an_answer() -> None:
+    problem = Problem.of(MachineUnfitError("the machine was busy", "wait"))
+    made = builders.replace(built_answers.answer(), recommendation=None, problem=problem)
+    for row in csv.DictReader(io.StringIO(figures.to_csv([made]))):
+        assert {row["rank"], row["score"], row["tier_performance"]} == {""}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])

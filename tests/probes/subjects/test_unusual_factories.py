@@ -135,6 +135,10 @@ def without_values():
     return torch.nn.Linear(16, 4, device="meta"), torch.randn(2, 16)
 
 
+def without_rows():
+    return torch.nn.Linear(16, 4), torch.randn(0, 16)
+
+
 class Unusual(torch.nn.Module):
     def forward(self, one, two, cache, *, scale, bias=None, pair):
         assert one is two and one.is_contiguous(memory_format=torch.channels_last)
@@ -260,7 +264,7 @@ def test_integers_above_those_of_int64_are_drawn() -> None:
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
 @pytest.mark.parametrize(
-    "function", ["of_sparse_inputs", "of_masked_inputs", "lazy", "without_values"]
+    "function", ["of_sparse_inputs", "of_masked_inputs", "lazy", "without_values", "without_rows"]
 )
 def test_what_cannot_be_drawn_or_shared_is_refused_with_a_fix(function: str) -> None:
     with pytest.raises(ModelError) as refused:
