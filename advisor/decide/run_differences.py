@@ -98,6 +98,8 @@ def _context_facts(answer: Answer) -> dict[str, str]:
         "rubric": answer.rubric,
         "priorities": ", ".join(f"{name} {weight}" for name, weight in weights.items()),
         "budget": question.budget.name,
+        "workflows": ", ".join(question.workflows) or "all that apply",
+        "left out": ", ".join(question.leave_out) or "none",
         "seed": str(question.seed),
         "driver": gpu.driver if gpu else "",
         "GPU": gpu.uuid if gpu else "",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from advisor.ask.catalogue_files import read_shipped
 from advisor.domain import text
+from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm, is_out_of_time
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
@@ -15,7 +16,7 @@ from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import BreakEven
 from advisor.recipes.server import REQUEST, serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, KEEPS_MEMORY, call_as_given, lines_for, shorten
-from advisor.report.formatting import name_some
+from advisor.report.formatting import PLACE, name_some
 from advisor.report.further_lines import keeps_memory
 from advisor.report.headline import certainty_line, first_line, write_headline
 from advisor.report.other_arms import wrapper_lines
@@ -124,7 +125,9 @@ def _graph_breaks(answer: Answer) -> list[str]:
             reason = text.shorten_text(next(iter(found)))
             left = len(found) - 1
             more = f"; {text.write_count(left, 'more break')}" if left else ""
-            first = f"The graph of {ranked.scored.title} breaks at {reason}{more}"
+            # A limit that is reached has no place.
+            at = " at" if PLACE.match(reason) else ":"
+            first = f"The graph of {ranked.scored.title} breaks{at} {reason}{more}"
             is_tried = any(each.name == AGAINST_BREAKS for each in ranked.measured.variants)
             causes = map(read_shipped().improvements.find_cause, found)
             is_mendable = any(each.lines for each in causes if each)
@@ -166,7 +169,10 @@ def answer_lines(answer: Answer) -> list[str]:
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     if advice is None:
         next_step = [f"Next: {answer.problem.next_step}"] if answer.problem else []
-        return [*lines, *origin, *next_step, *unfit_notice(answer), *how_to_remeasure(answer)]
+        worst = [worst_check(each.measured.correctness) for each in answer.ranking]
+        unchecked = [each for each in worst if each and each.accuracy_class == "unchecked"]
+        why = [f"Not all outputs were checked: {why_unchecked(each)}." for each in unchecked[:1]]
+        return [*lines, *origin, *why, *next_step, *unfit_notice(answer), *how_to_remeasure(answer)]
     lead = "no runner-up"
     if advice.runner_up and advice.margin is not None:
         points = round(advice.margin, 2) + 0.0  # without the sign of a negative zero

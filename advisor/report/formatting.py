@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -19,6 +20,9 @@ ERROR_LEGEND = (
     "nats a token, or a word from engines that report the likeliest tokens alone; ~ not exact; "
     "? not checkable"
 )
+
+#: A line of a file.
+PLACE = re.compile(r"[^ :]+:[0-9]+")
 
 Subject = TypeVar("Subject")
 #: The head of a column, and what it has in a row.

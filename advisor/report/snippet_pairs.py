@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import re
 from collections.abc import Mapping
 
 import msgspec
@@ -25,7 +24,7 @@ from advisor.domain.snippet import (
 from advisor.domain.text import format_interval, format_milliseconds, is_unknown, write_speedup
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.arm_recipe import ArmRecipe, choose_recipe
-from advisor.report.formatting import describe_problem
+from advisor.report.formatting import PLACE, describe_problem
 from advisor.report.further_lines import DOUBTS, describe_variant
 from advisor.report.recipe_text import render_snippet
 from advisor.store.runs import Run
@@ -41,8 +40,6 @@ RESULT_TEXTS: dict[Result, str] = {
 }
 #: Folder of the environment that writes quantised checkpoints, as the lines of its arms name it.
 QUANTISER = "llm-compressor"
-#: A line of a file.
-PLACE = re.compile(r"[^ :]+:[0-9]+")
 
 
 def compose_pair(

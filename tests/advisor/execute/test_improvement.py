@@ -112,6 +112,10 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     assert "breaks at net.py:12: Dynamo does not" in short
     assert "; 2 more breaks; p3-advisor improve tries what mends it." in short
     assert "improve" not in text_report.render_summary(with_breaks(branch, unknown), 80)
+    limit = built_answers.with_measurement(
+        with_breaks(), facts={"graph_breaks": {"the limit of compilations was reached": 1}}
+    )
+    assert "breaks: the limit" in " ".join(text_report.render_summary(limit, 80).split())
     unanswered = builders.replace(with_breaks(*BREAKS), recommendation=None)
     assert "breaks at net.py:12" in " ".join(text_report.render_summary(unanswered, 80).split())
 

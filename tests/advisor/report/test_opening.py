@@ -20,6 +20,7 @@ import recorded_runs
 from kept.runs import EVIDENCE
 
 from advisor.ask.context import Context
+from advisor.domain.accuracy import why_unchecked
 from advisor.domain.answer import AnswerSummary, Problem
 from advisor.domain.errors import (
     ExportFileError,
@@ -35,6 +36,7 @@ from advisor.report import answer_files, arm_recipe, figures, markdown, recipe_t
 from advisor.report.answer_files import open_answer, read_answer
 from advisor.report.answer_lines import code_lines
 from advisor.store.store import Store
+from probes.accuracy import Accuracy
 from probes.facts import EACH_CALL
 
 #: A run of another machine that did not finish.
@@ -214,6 +216,17 @@ def test_arms_have_no_rank_where_the_machine_was_too_busy_for_an_answer() -> Non
     made = builders.replace(built_answers.answer(), recommendation=None, problem=problem)
     for row in csv.DictReader(io.StringIO(figures.to_csv([made]))):
         assert {row["rank"], row["score"], row["tier_performance"]} == {""}
+
+
+def test_outputs_that_were_not_checked_are_named_without_an_answer_too() -> None:
+    accuracy = Accuracy(fault="uncompared", uncompared={"random": 1}, outputs=1)
+    checked = builders.checked(accuracy_class="unchecked", accuracy=accuracy)
+    made = built_answers.with_measurement(built_answers.answer(), correctness=(checked,))
+    problem = Problem.of(MachineUnfitError("the machine was busy", "wait"))
+    summary = text_report.render_summary(
+        builders.replace(made, recommendation=None, problem=problem), 80
+    )
+    assert why_unchecked(checked) in " ".join(summary.split())
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])
