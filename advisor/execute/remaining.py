@@ -173,8 +173,8 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
 
 def _reason(found: Potential, advised: ScoredArm, negligible: float) -> str:
     most = (
-        f"not built: {found.speedup:.2g}x and {found.score:.2f} points at most, where {advised.arm}"
-        f" has {advised.score:.2f} at the weights of the run"
+        f"not built: {found.speedup:.2g}x and {found.score:.2f} points expected at most, where"
+        f" {advised.arm} has {advised.score:.2f} at the weights of the run"
     )
     if found.score > advised.score:
         most += f", and a lead of {negligible:g} points is too small to count"

@@ -118,6 +118,8 @@ def compose(
 
 def render_verification(verified: Verification) -> str:
     baseline, result = verified.baseline, RESULT_TEXTS[verified.result]
+    if verified.result == "holds" and verified.speedup.is_range():
+        result = "the snippet is within the range that was measured"
     lines = [f"{verified.arm}, run {verified.run_id}, {verified.shape.description}: {result}."]
     if verified.speedup_reached is not None:
         own, other = map(format_milliseconds, (verified.seconds_reached, verified.baseline_seconds))

@@ -135,6 +135,9 @@ def test_outputs_and_the_speed_up_are_judged(
     assert problem is None or problem in text
     assert ("\nNext: install the measured versions" in text) == (not holds)
     assert msgspec.json.decode(encode(found), type=Verification) == found
+    wide = builders.replace(found.speedup, low=0.5, high=600.0)
+    text = render_verification(builders.replace(found, speedup=wide))
+    assert (RESULT_TEXTS[result] in text.splitlines()[0]) == (result != "holds")
 
 
 def test_the_load_of_a_busy_machine_stands_by_the_result(verify: Verify) -> None:
