@@ -28,6 +28,8 @@ class Argument:
     #: for other values.
     low: int | None = None
     high: int | None = None
+    #: The last of them in each row, such as the token that ends a text; None for a random one.
+    last: int | None = None
     #: Whether its first dimension is the batch.
     batched: bool = True
     #: Whether every call gets the values of an example.
@@ -41,7 +43,10 @@ class Argument:
         """Return random values for a batch, as a numpy array that `dtype` holds exactly."""
         shape = (batch_size, *self.shape)
         if self.low is not None:
-            return generator.integers(self.low, self.high, size=shape, dtype=np.int64)
+            drawn = generator.integers(self.low, self.high, size=shape, dtype=np.int64)
+            if self.last is not None:
+                drawn[..., -1] = self.last
+            return drawn
         values = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32))
         return values.to(self.dtype).to(torch.float32).numpy()
 

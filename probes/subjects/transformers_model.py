@@ -215,10 +215,15 @@ def unknown_input(name: str) -> ModelError:
 
 
 def token_ids(config: Any, tokens: int, *, decoder: bool = False) -> Argument:
+    """Return random tokens before the one that ends a text, whose place CLIP's output is taken at.
+
+    Without it all places are as good, and no order of equal values is the right one.
+    """
     text = config.get_text_config(decoder=True) if decoder else config.get_text_config()
-    vocabulary = text.vocab_size
+    vocabulary, end = text.vocab_size, getattr(text, "eos_token_id", None)
     low = min(FIRST_ORDINARY_TOKEN, vocabulary - 1)
-    return Argument((tokens,), torch.int64, low, vocabulary)
+    is_known = isinstance(end, int) and 0 <= end < vocabulary
+    return Argument((tokens,), torch.int64, low, vocabulary, last=end if is_known else None)
 
 
 def image(config: Any, dtype: torch.dtype, source: str | None) -> Argument:

@@ -119,6 +119,24 @@ def test_a_model_gets_its_inputs_and_returns_all_outputs(
     assert [each.shape for each in found] == [(BATCH, *shape) for shape in outputs]
 
 
+@pytest.mark.parametrize(("end", "is_there"), [(1, True), (40, True), (99, False)])
+def test_a_text_ends_with_the_token_that_ends_texts(
+    end: int, is_there: bool, tmp_path: pathlib.Path
+) -> None:
+    """CLIP takes its output at that token."""
+    config = {**MODELS["CLIPModel"][0], "architectures": ["CLIPModel"]}
+    config["text_config"] = {**TEXT, "eos_token_id": end}
+    subject = open_config(config, tmp_path)
+    drawn, _ = subject.inputs(BATCH, 0)
+    assert (drawn[:, -1] == end).all() == is_there
+    inputs = subject.inputs(BATCH, 0)
+    with torch.no_grad():
+        subject.examine_calls([inputs])
+        _, exact = subject.reference([inputs])
+        ties = subject.find_ties(inputs, next(exact))
+    assert any(np.any(each) for each in ties) == (not is_there)
+
+
 def test_a_language_model_is_exported_for_onnx_runtime(tmp_path: pathlib.Path) -> None:
     request = request_for(LLAMA, tmp_path, options={"feeding": "host"})
     subject = by_request.open_torch_subject(request)
