@@ -20,6 +20,7 @@ from advisor.domain.text import (
     format_milliseconds,
     format_number,
     format_seconds,
+    is_unknown,
     write_speedup,
 )
 from advisor.report.figures import checks_of
@@ -72,7 +73,9 @@ def ranking_columns(
             "score",
             "score",
             lambda one: (
-                MISSING if answer.has_unfit_problem else format_number(one.scored.score, decimals=2)
+                MISSING
+                if _says_nothing(answer, one)
+                else format_number(one.scored.score, decimals=2)
             ),
             NORMAL_WIDTH,
         ),
@@ -148,8 +151,14 @@ def _write_figure(figure: ArmFigure, ranked: RankedArm) -> str:
 def _letter(answer: Answer, criterion: str, ranked: RankedArm) -> str:
     rating = ranked.scored.ratings[criterion]
     # The speed-up of the baseline is 1 on any machine.
-    is_unknown = is_range(answer, ranked, rating) and ranked.arm != answer.results.baseline
-    return MISSING if answer.has_unfit_problem and is_unknown else LETTERS[rating.tier]
+    is_uncertain = is_range(answer, ranked, rating) and ranked.arm != answer.results.baseline
+    return MISSING if is_uncertain and _says_nothing(answer, ranked) else LETTERS[rating.tier]
+
+
+def _says_nothing(answer: Answer, ranked: RankedArm) -> bool:
+    """Return whether the machine was too busy for an answer, or for the speed of this arm."""
+    is_lost = answer.results.is_unfit and is_unknown(ranked.speedup)
+    return answer.has_unfit_problem or is_lost
 
 
 def speed_unit(answer: Answer) -> str:
