@@ -133,11 +133,17 @@ class SimulatedSession:
         self._processes: dict[str, tuple[int, float]] = {}
         self._running: set[str] = set()
         self._last_visit: dict[str, Visited] = {}
+        #: Whether packages are compiled while the workers of a repetition import them.
+        self._is_compiling = False
+
+    def stop_compiling(self) -> None:
+        self._is_compiling = False
 
     def start(
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Iterable[str] = ()
     ) -> Iterator[RunEvent]:
         del built
+        self._is_compiling = repeat > 0
         for planned, process in arms:
             offset = self.machine.generator.gauss(0, self.machine.noise.process)
             self._processes[planned.id] = (process, offset)
@@ -152,6 +158,7 @@ class SimulatedSession:
         yield from ()
 
     def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
+        assert not self._is_compiling
         process, offset = self._processes[arm]
         self.order.append((arm, shape, number))
         level = math.log(BASE_SECONDS) + self.log_gaps[arm] + offset

@@ -196,6 +196,7 @@ def _repeat_in_groups(progress: RunInProgress, number: int) -> Iterator[RunEvent
         numbered = [(each, progress.state.next_process_number(each.id)) for each in starting]
         built = [arm for arm in repeated if arm not in cold]
         yield from session.start(numbered, repeat=number, built=built)
+        session.stop_compiling()
         if fit_at_once:
             side_by_side = [each.id for each in starting if each.id not in cold]
             yield from session.prepare(side_by_side, progress.end)
