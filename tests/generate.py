@@ -1,4 +1,4 @@
-"""Write every generated file: `python tests/generate.py`; `--check` lists those that are stale."""
+"""Write every generated file that is stale, and print its name: `python tests/generate.py`."""
 
 from __future__ import annotations
 
@@ -57,22 +57,13 @@ def stale_files(texts: Mapping[pathlib.Path, str]) -> list[pathlib.Path]:
     ]
 
 
-def main(arguments: list[str]) -> int:
-    """Write or check the generated files; return the exit code."""
-    if arguments not in ([], ["--check"]):
-        sys.stderr.write(f"{__doc__}\n")
-        return 2
+def main() -> None:
     texts = render_all()
-    stale = stale_files(texts)
-    for path in stale:
+    for path in stale_files(texts):
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
-    if arguments:
-        return 1 if stale else 0
-    for path in stale:
         path.parent.mkdir(exist_ok=True)
         path.write_text(texts[path], encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()
