@@ -10,7 +10,7 @@ import pathlib
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import builders
 import msgspec
@@ -328,57 +328,43 @@ def test_tensorrt_pins_have_four_parts() -> None:
 # Adding a workflow
 
 
-@pytest.fixture(scope="module")
-def extend_catalogue(
-    fake_probes: pathlib.Path,
-    fake_catalogue: pathlib.Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., Context]:
-    """A function that returns a context with another workflow: its table, and its module."""
-
-    def extend(*, with_file: bool = True) -> Context:
-        directory = tmp_path_factory.mktemp("extended")
-        probes = shutil.copytree(
-            fake_probes, directory / "probes", ignore=shutil.ignore_patterns("__pycache__")
-        )
-        catalogue = shutil.copytree(fake_catalogue, directory / "catalogue")
-        if with_file:
-            shutil.copy(probes / "workflows" / "quick.py", probes / "workflows" / "throw_away.py")
-        tables = (catalogue / "workflows.toml").read_text()
-        quick = tables[tables.index("[workflow.quick]") : tables.index("[workflow.alike]")]
-        added = quick.replace("workflow.quick", "workflow.throw-away")
-        (catalogue / "workflows.toml").write_text(f"{tables}\n{added}")
-        return sessions.fake_context(directory / "home", probes, catalogue)
-
-    return extend
+@pytest.fixture
+def extended(
+    fake_probes: pathlib.Path, fake_catalogue: pathlib.Path, tmp_path: pathlib.Path
+) -> Context:
+    """A context with the table of another workflow, without its module."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    probes = shutil.copytree(fake_probes, tmp_path / "probes", ignore=ignored)
+    catalogue = shutil.copytree(fake_catalogue, tmp_path / "catalogue")
+    tables = (catalogue / "workflows.toml").read_text()
+    quick = tables[tables.index("[workflow.quick]") : tables.index("[workflow.alike]")]
+    added = quick.replace("workflow.quick", "workflow.throw-away")
+    (catalogue / "workflows.toml").write_text(f"{tables}\n{added}")
+    return sessions.fake_context(tmp_path / "home", probes, catalogue)
 
 
-def test_a_table_without_a_module_needs_the_reason(
-    extend_catalogue: Callable[..., Context],
-) -> None:
-    context = extend_catalogue(with_file=False)
+def test_a_table_without_a_module_needs_the_reason(extended: Context) -> None:
     with pytest.raises(CatalogueError) as problem:
-        catalogue_files.load(context.catalogue_directory, probes=context.probes)
+        catalogue_files.load(extended.catalogue_directory, probes=extended.probes)
     assert "probes/workflows/throw_away.py" in problem.value.what
-    file = context.catalogue_directory / "workflows.toml"
+    file = extended.catalogue_directory / "workflows.toml"
     table = "[workflow.throw-away]\n"
     fact = 'not_measured = { value = "a test", source = "tests/test_architecture.py" }\n'
     file.write_text(file.read_text().replace(table, table + fact))
     plan = planning.plan(
         builders.question(),
         builders.machine(),
-        catalogue_files.load(context.catalogue_directory, probes=context.probes),
+        catalogue_files.load(extended.catalogue_directory, probes=extended.probes),
     )
     (excluded,) = [excluded for excluded in plan.excluded if excluded.workflow == "throw-away"]
     assert (excluded.status, excluded.reason) == ("not-covered", "a test")
 
 
 @pytest.mark.slow
-def test_an_added_workflow_is_measured_and_shown(
-    extend_catalogue: Callable[..., Context], tmp_path: pathlib.Path
-) -> None:
-    context = extend_catalogue()
-    run = sessions.execute_run(context, sessions.short_options("throw-away"))
+def test_an_added_workflow_is_measured_and_shown(extended: Context, tmp_path: pathlib.Path) -> None:
+    workflows = extended.probes / "workflows"
+    shutil.copy(workflows / "quick.py", workflows / "throw_away.py")
+    run = sessions.execute_run(extended, sessions.short_options("throw-away"))
     assert set(answer_of_run(run).results.by_arm) == {"pytorch-eager", "throw-away"}
     loaded, shown = run_and_list_packages(
         ["show", "--json"], tmp_path, home=run.directory.parents[1]
