@@ -61,6 +61,8 @@ def test_packages_without_bytecode_are_compiled_until_something_is_timed(
         (sys.executable, "1", PROCESSORS, {bytecode.DIRECTORY_VARIABLE: "/own"}),
         ("/missing/python", "1", PROCESSORS, {}),
         ("/bin/false", "1", PROCESSORS, {}),
+        # A directory that cannot be made.
+        (sys.executable, "1", PROCESSORS, {"P3_ADVISOR_HOME": "/dev/null"}),
     ],
 )
 def test_otherwise_workers_import_as_python_does(
@@ -69,13 +71,6 @@ def test_otherwise_workers_import_as_python_does(
     write_compiler(tmp_path, answer)
     home = {"P3_ADVISOR_HOME": str(tmp_path / "home"), **inherited}
     with bytecode.compiled_bytecode(python, tmp_path, home, processors) as found:
-        assert found is None
-
-
-def test_a_directory_that_cannot_be_written_changes_nothing(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "home").write_text("a file")
-    home = {"P3_ADVISOR_HOME": str(tmp_path / "home")}
-    with bytecode.compiled_bytecode(sys.executable, tmp_path, home, PROCESSORS) as found:
         assert found is None
 
 

@@ -252,10 +252,6 @@ def test_the_samples_of_a_visit_are_those_taken_during_it(
     assert gpu_monitor.between(samples[1].at, samples[3].at) == samples[1:4]
 
 
-def test_a_visit_without_a_sample_gets_one() -> None:
-    assert len(GpuMonitor(UUID, FakeNvml()).between(1.0, 1.01)) == 1
-
-
 def test_the_counters_of_this_machine_can_be_read() -> None:
     monitor = ConditionsMonitor()
     before = monitor.read_counters(os.getpid())
