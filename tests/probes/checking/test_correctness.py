@@ -430,14 +430,6 @@ def test_the_same_output_is_correct_for_a_model_that_ignores_its_input() -> None
     assert check(make_reference(expected), expected)[0] == "exact"
 
 
-@pytest.mark.parametrize("column", [0, 1, 2, 767])
-def test_one_wrong_column_of_a_large_output_is_wrong(column: int) -> None:
-    expected = np.random.default_rng(3).standard_normal((2048, 768)).astype("float32")
-    produced = expected.copy()
-    produced[:, column] += 1.0
-    assert check(make_reference([[expected]]), [[produced]])[0] == "incorrect"
-
-
 def test_an_input_that_eager_computes_exactly_by_chance_is_no_ratio() -> None:
     targets = [outputs(0), outputs(1)]
     eager = [targets[0] + noise(EAGER), targets[1] + noise(EAGER / 100)]

@@ -258,13 +258,6 @@ def test_integers_that_rounding_changes_are_compared_as_numbers() -> None:
     assert case.judge_scaled(0.0) == "incorrect"
 
 
-def test_rounding_inside_of_a_model_is_rounding() -> None:
-    case = make_case("rounds_inside")
-    assert case.reference.name == "float64"
-    assert case.judge().accuracy_class == "exact"
-    assert case.judge(lambda _, array: array * 0).accuracy_class == "incorrect"
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -277,7 +270,7 @@ def test_rounding_inside_of_a_model_is_rounding() -> None:
             "returns_callable",
         ),
         *("returns_spectrum", "returns_sparse", "returns_nested"),
-        *("returns_conjugate", "returns_float8", "masks_by_infinity"),
+        *("returns_conjugate", "returns_float8", "masks_by_infinity", "rounds_inside"),
     ],
 )
 def test_tensors_in_own_classes_and_unusual_numbers_are_compared(function: str) -> None:
