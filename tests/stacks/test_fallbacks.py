@@ -242,36 +242,22 @@ record("default", lambda: generate({}))
 
 
 @pytest.fixture(scope="module")
-def jit(run_script: RunScript) -> dict[str, Any]:
-    return run_script(JIT, "torch_tensorrt_rtx")
-
-
-@pytest.fixture(scope="module")
-def sessions(run_script: RunScript) -> dict[str, Any]:
-    return run_script(SESSIONS, "onnxruntime_gpu")
-
-
-@pytest.fixture(scope="module")
 def engines(run_script: RunScript) -> dict[str, Any]:
     return run_script(ENGINES + GRAPHS, "tensorrt")
 
 
-def test_running_engines_are_engaged(jit: dict[str, Any]) -> None:
-    assert jit["engine"]["share"] == 1.0
-    assert jit["engine"]["proof"].startswith(
-        "1 TensorRT engines a call; 0 operators ran in PyTorch"
-    )
-
-
-def test_a_failed_build_raises_instead_of_running_eager_code(jit: dict[str, Any]) -> None:
-    """By default the backend logs a line and returns the module."""
-    assert jit["fails"]["raised"] == "BackendCompilerFailed"
-    assert "does not support bfloat16" in jit["fails"]["reason"]
-
-
-def test_eager_code_instead_of_engines_is_not_engaged(jit: dict[str, Any]) -> None:
-    assert jit["eager"]["share"] == 0.0
-    assert "no TensorRT engine ran" in jit["eager"]["proof"]
+def test_engines_are_engaged_and_eager_code_and_failed_builds_are_not(
+    run_script: RunScript,
+) -> None:
+    """By default the backend logs a line about a failed build and returns the module."""
+    results = run_script(JIT, "torch_tensorrt_rtx")
+    engine, fails, eager = (results[behaviour] for behaviour in ("engine", "fails", "eager"))
+    assert engine["share"] == 1.0
+    assert engine["proof"].startswith("1 TensorRT engines a call; 0 operators ran in PyTorch")
+    assert fails["raised"] == "BackendCompilerFailed"
+    assert "does not support bfloat16" in fails["reason"]
+    assert eager["share"] == 0.0
+    assert "no TensorRT engine ran" in eager["proof"]
 
 
 def test_text_generation_runs_engines_for_every_token(run_script: RunScript) -> None:
@@ -285,11 +271,12 @@ def test_text_generation_runs_engines_for_every_token(run_script: RunScript) -> 
 
 
 def test_a_session_without_its_provider_is_unsupported_with_the_loader_s_reason(
-    sessions: dict[str, Any],
+    run_script: RunScript,
 ) -> None:
-    assert sessions["session"]["raised"] == "UnsupportedError"
-    assert "left CUDAExecutionProvider out" in sessions["session"]["reason"]
-    assert "libonnxruntime_providers_cuda.so" in sessions["session"]["reason"]
+    found = run_script(SESSIONS, "onnxruntime_gpu")["session"]
+    assert found["raised"] == "UnsupportedError"
+    assert "left CUDAExecutionProvider out" in found["reason"]
+    assert "libonnxruntime_providers_cuda.so" in found["reason"]
 
 
 def test_the_tensorrt_provider_finds_the_libraries_in_tensorrt_s_wheel(
@@ -311,6 +298,7 @@ def test_the_tensorrt_provider_finds_the_libraries_in_tensorrt_s_wheel(
             "UnsupportedError",
             "incompatible device, expecting compute 8.9 got compute 9.0",
         ),
+        ("no context", "RuntimeError", "cuDNN graph compilation failed"),
     ],
 )
 def test_a_failed_engine_raises_with_tensorrt_s_reason(
@@ -319,11 +307,6 @@ def test_a_failed_engine_raises_with_tensorrt_s_reason(
     assert engines["good"] == "an engine"
     assert engines[behaviour]["raised"] == raised
     assert words in engines[behaviour]["reason"]
-
-
-def test_an_engine_without_a_context_raises_with_tensorrt_s_reason(engines: dict[str, Any]) -> None:
-    assert engines["no context"]["raised"] == "RuntimeError"
-    assert "cuDNN graph compilation failed" in engines["no context"]["reason"]
 
 
 def test_promised_graphs_that_are_not_captured_are_not_engaged(engines: dict[str, Any]) -> None:

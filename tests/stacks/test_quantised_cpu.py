@@ -197,11 +197,12 @@ def test_torchao_stores_quantised_weights_and_runs_them_compiled(run_script: Run
     assert set(results["text"]["weights"]) == {"Int8Tensor int8"}
 
 
-ENGINE = """
+GENAI = """
 from probes.subjects import checkpoint
 from probes.subjects.causal_lm import create_checkpoint
+from probes.workflows import onnxruntime_genai as workflow
 
-def built(workflow, options):
+def built(options):
     asked = text_request(options)
     if not checkpoint.folder_of(asked).exists():
         with torch.no_grad():
@@ -214,18 +215,15 @@ def built(workflow, options):
     engaged = workflow.engagement(program, prompts)
     return {"shape": tokens.shape, "share": engaged.share, "facts": engaged.facts}
 
-"""
-GENAI = """
-from probes.workflows import onnxruntime_genai as workflow
 
-record("int4", lambda: built(workflow, {"prompts_at_once": 32, "weights": "int4"}))
-record("native", lambda: built(workflow, {"prompts_at_once": 32}))
+record("int4", lambda: built({"prompts_at_once": 32, "weights": "int4"}))
+record("native", lambda: built({"prompts_at_once": 32}))
 """
 
 
 def test_genai_builds_a_graph_of_its_own_with_quantised_weights(run_script: RunScript) -> None:
     pytest.importorskip("onnxruntime_genai", reason="pip install onnxruntime-genai")
-    results = run_script(PREPARE + ENGINE + GENAI)
+    results = run_script(PREPARE + GENAI)
     assert results["int4"]["shape"] == [2, 4], results["int4"]
     assert results["int4"]["share"] == 1.0
     assert set(results["int4"]["facts"]["weights"]) == {"MatMulNBits UINT8"}

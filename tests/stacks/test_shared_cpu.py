@@ -40,7 +40,7 @@ COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 #: Inductor precompiles the headers of C++ for each arm, which pays off only for larger programs.
 WITHOUT_HEADERS = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 #: Runs in its own process, because the tests import no stack.
-MAKE_MODELS = """
+MAKE_MODEL = """
 import pathlib, sys, transformers
 
 directory = pathlib.Path(sys.argv[1])
@@ -55,19 +55,6 @@ network (float[batch, 32] x) => (float[batch, 8] y) {
     y = MatMul(positive, narrow)
 }
 """
-
-
-@pytest.fixture
-def network(tmp_path: pathlib.Path) -> pathlib.Path:
-    weights = np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32)
-    return write_onnx(tmp_path / "network.onnx", NETWORK, w=weights, narrow=weights.T[:, :8])
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    directory = tmp_path_factory.mktemp("models")
-    run_command([sys.executable, "-W", "ignore", "-c", MAKE_MODELS, directory])
-    return directory
 
 
 @pytest.fixture
@@ -113,11 +100,10 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(advise: RunCli) -> None
 
 
 def test_a_file_of_the_user_is_probed(
-    network: pathlib.Path,
-    home: pathlib.Path,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    home: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    weights = np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32)
+    network = write_onnx(tmp_path / "network.onnx", NETWORK, w=weights, narrow=weights.T[:, :8])
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
     catalogue = tmp_path / "catalogue"
     shutil.copytree(catalogue_files.catalogue_directory(), catalogue)
@@ -135,11 +121,12 @@ def test_a_file_of_the_user_is_probed(
 
 @pytest.mark.long
 def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
-    models: pathlib.Path, advise: RunCli, home: pathlib.Path
+    advise: RunCli, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
+    run_command([sys.executable, "-W", "ignore", "-c", MAKE_MODEL, tmp_path])
     workflows = "torch-compile-inductor/default,torch-compile-inductor-static-cache/default"
     sizes = "--batch-sizes 2 --input-tokens 8 --output-tokens 6 --budget 3s --all-arms"
-    model = ("--task", "generate", "--model", str(models / "llama"))
+    model = ("--task", "generate", "--model", str(tmp_path / "llama"))
     answer = advise(*model, *shlex.split(sizes), "--workflows", workflows)
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)

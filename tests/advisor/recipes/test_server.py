@@ -127,8 +127,6 @@ def ask(address: str, body: Any) -> tuple[int, Any]:
 
 def expected_rows(rows: np.ndarray[Any, Any]) -> Any:
     """Return what the demonstration model computes; the recipe has its seed."""
-    import torch  # noqa: PLC0415 - takes seconds, in each process that collects the tests
-
     torch.manual_seed(0)
     torch.backends.mha.set_fastpath_enabled(False)
     layer = torch.nn.TransformerEncoderLayer(
