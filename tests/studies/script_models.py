@@ -18,12 +18,6 @@ def swin_t() -> Example:
     return create(weights=None).eval(), (_image(),)
 
 
-def resnet18() -> Example:
-    from torchvision.models import resnet18 as create  # noqa: PLC0415 - as above
-
-    return create(weights=None).eval(), (_image(),)
-
-
 class Logits(nn.Module):
     """Returns one tensor of a model of transformers."""
 
