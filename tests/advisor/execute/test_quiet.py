@@ -84,20 +84,6 @@ def test_what_no_processor_counts_is_unknown() -> None:
     assert (load.idle_processors, load.stolen_share) == (None, None)
 
 
-def test_a_gpu_reports_its_processes_and_its_state() -> None:
-    nvml = FakeNvml(
-        nvmlDeviceGetUtilizationRates=types.SimpleNamespace(gpu=40, memory=3),
-        nvmlDeviceGetComputeRunningProcesses=[gpu_process(0)],
-        nvmlDeviceGetCurrentClocksThrottleReasons=0x40,
-    )
-    load = read(nvml)
-    assert load.gpu_busy_share == pytest.approx(0.4)
-    assert len(load.gpu_processes) == 1
-    assert load.temperature_c == 40
-    assert load.sm_clock_mhz == 1980
-    assert load.clocks_held_down is True
-
-
 @pytest.mark.parametrize(
     "absent",
     [
@@ -124,11 +110,12 @@ def test_the_busiest_the_slowest_and_the_hottest_of_several_gpus_count() -> None
         nvmlDeviceGetClockInfo=lambda *_: next(clocks),
         nvmlDeviceGetTemperature=lambda *_: next(degrees),
         nvmlDeviceGetComputeRunningProcesses=[gpu_process(0)],
+        nvmlDeviceGetCurrentClocksThrottleReasons=0x40,
     )
     load = read(nvml, gpus=2)
     assert load.gpu_busy_share == pytest.approx(0.6)
     assert (load.sm_clock_mhz, load.temperature_c) == (1200, 80)
-    assert len(load.gpu_processes) == 2
+    assert (len(load.gpu_processes), load.clocks_held_down) == (2, True)
 
 
 @pytest.mark.parametrize(
