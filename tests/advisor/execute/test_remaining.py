@@ -19,7 +19,6 @@ from advisor.domain.answer import Answer
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.constraints import Priorities
 from advisor.domain.plan import REFERENCE, Arm, Plan
-from advisor.domain.run_state import Header
 from advisor.domain.workflow import DeclaredArm
 from advisor.execute import remaining
 from advisor.execute.expected_builds import with_expected_builds
@@ -37,37 +36,30 @@ WITH_FIGURES = builders.header(
 )
 
 
-def expected(store: Store, header: Header, *arms: str) -> dict[str, float | None]:
-    found = with_expected_builds(builders.plan(*arms).arms, header, store)
-    return {each.id: each.expected_build_seconds for each in found}
-
-
 def test_figures_of_the_catalogue_are_used_without_a_stored_run(tmp_path: pathlib.Path) -> None:
-    found = expected(Store(tmp_path), WITH_FIGURES, "compiled", "compiled/other", "unknown")
-    assert found == {
+    plan = builders.plan("compiled", "compiled/other", "unknown")
+    found = with_expected_builds(plan.arms, WITH_FIGURES, Store(tmp_path))
+    assert {each.id: each.expected_build_seconds for each in found} == {
         "pytorch-eager": 0.1,
         "pytorch-eager#duplicate": 0.1,
         "compiled": 20.0,
         "compiled/other": 15.0,
         "unknown": None,
     }
+    gains = {each.id: each.possible_points for each in found if each.workflow != BASELINE}
+    gain = builders.known(gains["compiled"])
+    assert gain > 0
+    assert gains == {"compiled": gain, "compiled/other": gain, "unknown": None}
 
 
 def test_a_stored_run_of_the_same_question_comes_first(home: pathlib.Path, made_run: Run) -> None:
     header = replace(made_run.header(), run_id="20991231-000000-0000")
     (built,) = made_run.state().processes["compiled"][0].built.values()
     total = built.build_seconds + built.first_call_seconds
-    found = expected(Store(home), header, "compiled", "broken")
-    assert (found["compiled"], found["broken"]) == (round(total, 1), None), "it was not built"
-
-
-def test_an_arm_without_figures_may_gain_as_much_as_its_workflow(tmp_path: pathlib.Path) -> None:
-    plan = builders.plan("compiled", "compiled/other", "unknown")
-    found = with_expected_builds(plan.arms, WITH_FIGURES, Store(tmp_path))
-    gains = {each.id: each.possible_points for each in found if each.workflow != BASELINE}
-    gain = builders.known(gains["compiled"])
-    assert gain > 0
-    assert gains == {"compiled": gain, "compiled/other": gain, "unknown": None}
+    planned = builders.plan("compiled", "broken").arms
+    *_, compiled, broken = with_expected_builds(planned, header, Store(home))
+    assert compiled.expected_build_seconds == round(total, 1)
+    assert broken.expected_build_seconds is None, "it was not built"
 
 
 def points_of(arm: str, tmp_path: pathlib.Path, **priorities: float) -> float:
