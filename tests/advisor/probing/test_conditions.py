@@ -28,7 +28,7 @@ from probes import host, timing
 from probes.events import MemoryRead
 from probes.shape import Shape
 
-PID = 4711
+PID, THREAD, LATER = 4711, 4712, 4713
 HEAT, POWER_LIMIT, IDLE = 0x20, 0x4, 0x1
 RULES = builders.shipped_catalogue().presets.visit_limits
 UNDISTURBED = Conditions(seconds=1.0, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
@@ -43,7 +43,7 @@ class Kernel:
         builders.write_cgroup(self.proc, self.cgroup)
         self.now = 100.0
         self.user_ticks, self.steal_ticks, self.guest_ticks = 1000, 0, 0
-        self.run_queue_delay_ns = {PID: 0}
+        self.run_queue_delay_ns = {PID: 0, THREAD: 0}
         self.throttled_usec: int | None = 0
         self.write()
 
@@ -99,8 +99,13 @@ def test_an_undisturbed_second(kernel: Kernel) -> None:
         ("stolen_share", {"steal_ticks": 50, "guest_ticks": 10_000}, 50 / 250),
         ("stolen_share", {"seconds": 0.0}, 0.0),
         ("throttled_seconds", {"throttled_usec": 12_000}, 0.012),
+        (
+            "queued_share",
+            {"seconds": 0.5, "run_queue_delay_ns": {PID: 10**8, THREAD: 5 * 10**7}},
+            0.3,
+        ),
         # A thread that is missing in the first reading does not count.
-        ("queued_share", {"run_queue_delay_ns": {PID: 10**8, PID + 1: 10**12}}, 0.1),
+        ("queued_share", {"run_queue_delay_ns": {PID: 10**8, LATER: 10**12}}, 0.1),
     ],
 )
 def test_a_counter_is_read_before_and_after(
@@ -109,21 +114,12 @@ def test_a_counter_is_read_before_and_after(
     assert getattr(conditions_of(kernel, **changes), figure) == pytest.approx(expected)
 
 
-def test_the_run_queue_delay_is_the_sum_over_the_threads(kernel: Kernel) -> None:
-    kernel.run_queue_delay_ns = {PID: 5_000_000, PID + 1: 7_000_000}
-    kernel.write()
-    conditions = conditions_of(
-        kernel, seconds=0.5, run_queue_delay_ns={PID: 105_000_000, PID + 1: 57_000_000}
-    )
-    assert conditions.queued_share == pytest.approx(0.3)
-
-
 def test_a_thread_that_ends_does_not_make_the_delay_negative(kernel: Kernel) -> None:
-    kernel.run_queue_delay_ns = {PID: 0, PID + 1: 10**9}
+    kernel.run_queue_delay_ns = {PID: 0, THREAD: 10**9}
     kernel.write()
     monitor = make_monitor(kernel)
     before = monitor.read_counters(PID)
-    (kernel.proc / str(PID) / "task" / str(PID + 1) / "schedstat").unlink()
+    (kernel.proc / str(PID) / "task" / str(THREAD) / "schedstat").unlink()
     kernel.run_queue_delay_ns = {PID: 0}
     kernel.advance(1.0)
     assert monitor.conditions_since(before, PID).queued_share == 0.0
@@ -185,15 +181,6 @@ def test_one_preset_limits_the_slowdown_of_the_host_for_calls_and_visits(
 
 
 # The GPU
-
-
-def test_clock_and_throttling_of_the_gpu(kernel: Kernel) -> None:
-    nvml = FakeNvml(
-        nvmlDeviceGetClockInfo=1485, nvmlDeviceGetCurrentClocksThrottleReasons=HEAT | POWER_LIMIT
-    )
-    conditions = conditions_of(kernel, gpu=GpuMonitor(UUID, nvml))
-    assert conditions.sm_clock_share == pytest.approx(0.75)
-    assert conditions.thermal_throttled_share == 1.0
 
 
 @pytest.mark.parametrize(
@@ -260,8 +247,12 @@ def test_the_counters_of_this_machine_can_be_read() -> None:
     assert 0 <= conditions.stolen_share <= 1
 
 
-def test_the_energy_of_several_gpus_is_summed(kernel: Kernel) -> None:
-    hot = FakeNvml(nvmlDeviceGetCurrentClocksThrottleReasons=HEAT)
+def test_several_gpus_have_the_lower_clock_the_mean_of_throttling_and_the_sum_of_energy(
+    kernel: Kernel,
+) -> None:
+    hot = FakeNvml(
+        nvmlDeviceGetClockInfo=1485, nvmlDeviceGetCurrentClocksThrottleReasons=HEAT | POWER_LIMIT
+    )
     gpus = [GpuMonitor(UUID, FakeNvml()), GpuMonitor(UUID, hot)]
     monitor = ConditionsMonitor(gpus, proc=kernel.proc, clock=lambda: kernel.now)
     assert monitor.energy_joules() == pytest.approx(10_000.0)
@@ -270,6 +261,7 @@ def test_the_energy_of_several_gpus_is_summed(kernel: Kernel) -> None:
     kernel.advance(1.0)
     conditions = monitor.conditions_since(before, PID)
     assert conditions.thermal_throttled_share == pytest.approx(0.5)
+    assert conditions.sm_clock_share == pytest.approx(0.75)
     without = FakeNvml(absent=["nvmlDeviceGetTotalEnergyConsumption"])
     partly = ConditionsMonitor([gpus[0], GpuMonitor(UUID, without)], proc=kernel.proc)
     assert partly.energy_joules() is None
