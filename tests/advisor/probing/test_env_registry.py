@@ -38,9 +38,6 @@ def digest(catalogue: pathlib.Path, environment: Environment = APART) -> str:
 def test_environments_are_in_the_home_folder_if_one_is_set() -> None:
     named = env_registry.default_root({"P3_ADVISOR_HOME": "/home/p3"})
     assert named == pathlib.Path("/home/p3/environments")
-    # uv runs in another directory than the user's, so the path is absolute.
-    relative = env_registry.default_root({"P3_ADVISOR_HOME": "state"})
-    assert relative == pathlib.Path.cwd() / "state" / "environments"
     assert env_registry.default_root({}).parts[-2:] == ("p3-advisor", "environments")
 
 
@@ -79,11 +76,8 @@ def test_an_environment_without_a_complete_record_is_ignored(
     assert env_registry.find_created(tmp_path, WORKFLOWS, tmp_path) == {}
 
 
-def test_an_environment_is_selected_by_its_name_or_a_workflow() -> None:
+def test_an_environment_is_selected_by_its_name_or_a_workflow_for_each_device() -> None:
     assert env_registry.select(WORKFLOWS, ["one", "apart", "two"]) == {"apart": APART}
-
-
-def test_every_device_has_its_environments() -> None:
     for_cpu = Environment(kind="own", name="apart-cpu", requirements=("rare-stack-cpu==2.1",))
     known = (builders.workflow("one", environment=APART, environment_on={"cpu": for_cpu}),)
     assert env_registry.own_environments(known) == {"apart": APART, "apart-cpu": for_cpu}
@@ -237,11 +231,6 @@ def environment(
     return env_variables.worker_environment(
         inherited or {}, builders.question(**asked), threads, SCRATCH
     )
-
-
-def test_a_worker_inherits_the_variables_of_the_user() -> None:
-    inherited = {"PATH": "/usr/bin", "LD_LIBRARY_PATH": "/opt/lib", "HF_TOKEN": "secret"}
-    assert inherited.items() <= environment(inherited).items()
 
 
 def test_neither_the_inherited_nor_the_own_environment_is_changed() -> None:
