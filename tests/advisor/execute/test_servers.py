@@ -40,7 +40,6 @@ from advisor.probing import env_registry
 from advisor.report import arm_recipe, generation, text_report
 from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
@@ -125,40 +124,31 @@ def catalogue(
 
 
 @pytest.fixture(scope="module")
-def home(
-    tmp_path_factory: pytest.TempPathFactory, catalogue: pathlib.Path, probes: pathlib.Path
-) -> pathlib.Path:
-    """A directory of runs whose environment `aiperf` has the fake AIPerf."""
-    home = tmp_path_factory.mktemp("home")
+def make_context(
+    module_home: pathlib.Path, catalogue: pathlib.Path, probes: pathlib.Path
+) -> Callable[[str], Context]:
+    """A function that returns contexts; its argument is the fault of the fake AIPerf.
+
+    The environment `aiperf` of their runs has the fake.
+    """
     known = catalogue_files.load(catalogue, probes=probes)
     environment = env_registry.own_environments(known.workflows)["aiperf"]
     digest = env_registry.environment_digest(
         environment, env_registry.lock_file(catalogue, "aiperf")
     )
-    directory = builders.add_environment(home / "environments", "aiperf", digest)
+    directory = builders.add_environment(module_home / "environments", "aiperf", digest)
     venv.create(directory, symlinks=True)
     base = {"base": str(directory), "platbase": str(directory)}
     package = pathlib.Path(sysconfig.get_path("purelib", vars=base)) / "aiperf"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     shutil.copy(FAKES / "serving" / "aiperf_main.py", package / "__main__.py")
-    return home
 
-
-@pytest.fixture(scope="module")
-def make_context(
-    home: pathlib.Path, catalogue: pathlib.Path, probes: pathlib.Path
-) -> Callable[[str], Context]:
-    """A function that returns contexts; its argument is the fault of the fake AIPerf."""
-
-    def make(fault: str = "") -> Context:
-        variables = {"P3_ADVISOR_HOME": str(home), "P3_ADVISOR_FAKE_AIPERF": fault}
-        return Context(
-            environment={**os.environ, **variables},
-            store=Store(home),
-            random=random.Random(fault),
-            probes=probes,
-            catalogue_directory=catalogue,
+    def make(fault: str) -> Context:
+        variables = {"P3_ADVISOR_HOME": str(module_home), "P3_ADVISOR_FAKE_AIPERF": fault}
+        environment, chance = {**os.environ, **variables}, random.Random(fault)
+        return sessions.fake_context(
+            module_home, probes, catalogue, environment=environment, random=chance
         )
 
     return make
