@@ -1,4 +1,4 @@
-"""Start scripts that act as workers, under a supervisor whose clock a test advances."""
+"""Scripts that act as workers, under a supervisor whose clock a test advances, and snippets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import workers
+from forks import STACKS
 from sessions import expect_failure
 
 from advisor.probing.supervisor import Message, Supervisor
@@ -67,6 +68,19 @@ def log(text):
     os.write(2, text.encode())
 
 """
+#: Snippet of a model whose weights are the same in every process, and different inputs in each.
+WITH_TORCH = """\
+import os, pathlib, time
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 4).eval()
+torch.seed()
+inputs = (torch.randn(2, 8),)
+"""
+LOADING = f"import sys\nsys.path.insert(0, {str(STACKS / 'small_torch')!r})\n{WITH_TORCH}"
+CALL = "# Each call:\nwith torch.inference_mode():\n    output = {}\n"
+EAGER = LOADING + CALL.format("model(*inputs)")
 #: Line of a script that waits for a command.
 WAIT = "sys.stdin.readline()\n"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import builders
 import pytest
 import sessions
-from forks import STACKS
+from worker_scripts import CALL, EAGER, LOADING
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
@@ -21,28 +21,11 @@ from advisor.execute import starts
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
-from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import open_session
 from advisor.recipes.snippet import StartScripts
 
 pytestmark = pytest.mark.slow
 
-LOADING = f"""\
-import os
-import pathlib
-import sys
-import time
-
-sys.path.insert(0, {str(STACKS / "small_torch")!r})
-import torch
-
-torch.manual_seed(0)
-model = torch.nn.Linear(8, 4).eval()
-torch.seed()
-inputs = (torch.randn(2, 8),)
-"""
-CALL = "# Each call:\nwith torch.inference_mode():\n    output = {}\n"
-EAGER = LOADING + CALL.format("model(*inputs)")
 #: Sleeps unless the cache directory, or the file that was shipped, is there.
 COMPILE = LOADING + (
     'cache = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])\n'
@@ -58,18 +41,14 @@ WRITE = LOADING + 'torch.save(model, "model.pt")\n'
 
 
 @pytest.fixture
-def config(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+def starter(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter]:
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
     ways: Mapping[str, StartWay] = defaultdict(
         lambda: StartWay(title="way", loads_on="devices", source="page")
     )
-    return sessions.run_config(
+    config = sessions.run_config(
         tmp_path, catalogue_files.probes_directory(), catalogue=builders.catalogue(starts=ways)
     )
-
-
-@pytest.fixture
-def starter(config: RunConfig) -> Iterator[Starter]:
     with open_session(config) as session:
         yield Starter(session, builders.arm("compiled"), [1e-7], time.monotonic)
 
@@ -151,11 +130,10 @@ def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> Non
     assert start.seconds is None
 
 
-def test_replies_that_are_compared_with_nothing_are_not_right(config: RunConfig) -> None:
-    with open_session(config) as session:
-        starter = Starter(session, builders.arm("compiled"), None, time.monotonic)
-        (cold,) = starter.start_each([StartScripts(COLD, EAGER)], end=float("inf"))
-        _, (start,) = starter.check(StartScripts(COLD, EAGER), "", [cold])
+def test_replies_that_are_compared_with_nothing_are_not_right(starter: Starter) -> None:
+    starter = Starter(starter._session, builders.arm("compiled"), None, time.monotonic)
+    (cold,) = starter.start_each([StartScripts(COLD, EAGER)], end=float("inf"))
+    _, (start,) = starter.check(StartScripts(COLD, EAGER), "", [cold])
     assert cold.seconds
     assert (start.failure, start.seconds) == (UNCHECKED, None)
 

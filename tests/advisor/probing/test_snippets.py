@@ -16,7 +16,7 @@ import pytest
 import sessions
 import workers
 from built_answers import timed_cell
-from forks import STACKS
+from worker_scripts import CALL, EAGER, LOADING, WITH_TORCH
 
 from advisor.ask import catalogue_files
 from advisor.domain.errors import NotWritableError, VerificationError
@@ -35,20 +35,6 @@ from probes.events import Ready
 pytestmark = pytest.mark.slow
 
 PROBES = catalogue_files.probes_directory()
-#: A model whose weights are the same in every process, and different inputs in each.
-WITH_TORCH = """\
-import time
-import torch
-
-torch.manual_seed(0)
-model = torch.nn.Linear(8, 4).eval()
-torch.seed()
-inputs = (torch.randn(2, 8),)
-"""
-SMALL_TORCH = f"import sys\nsys.path.insert(0, {str(STACKS / 'small_torch')!r})\n"
-LOADING = SMALL_TORCH + WITH_TORCH
-CALL = "# Each call:\nwith torch.inference_mode():\n    output = {}\n"
-EAGER = LOADING + CALL.format("model(*inputs)")
 #: A language model that prefers the next number, by 5 nats.
 COUNTING = """\
 import types
