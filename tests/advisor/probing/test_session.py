@@ -59,16 +59,16 @@ IDLE_CPU_SECONDS = 0.05
 IDLE_WINDOWS = 3
 
 
-class GrowingMemory(DeviceMemoryMonitor):
-    """A GPU on which each read returns a gibibyte more than the one before."""
+class FakeMemory(DeviceMemoryMonitor):
+    """A GPU with so many bytes in use; by default each read finds a gibibyte more."""
 
-    def __init__(self) -> None:
-        self.reads = 0
-        self.total_bytes = 1 << 60
+    def __init__(self, used: Callable[[], float] | None = None) -> None:
+        self.reads, self.total_bytes = 0, 1 << 60
+        self.used = used or (lambda: self.reads << 30)
 
     def used_bytes(self) -> int:
         self.reads += 1
-        return self.reads << 30
+        return int(self.used())
 
 
 def test_an_arm_is_imported_built_visited_and_stopped(session: WorkerSession) -> None:
@@ -162,7 +162,7 @@ def test_models_are_created_before_the_reference_has_written_its_outputs(
 def test_workers_whose_models_take_half_of_the_memory_start_again(
     open_session: Callable[..., WorkerSession],
 ) -> None:
-    monitor = GrowingMemory()
+    monitor = FakeMemory()
     session = open_session(ConditionsMonitor(), monitor)
     large = builders.arm("stuck", options={"phase": "create", "how": "sleeps"})
     list(session.start_reference(BASELINE, 0))
@@ -179,7 +179,7 @@ def test_workers_whose_models_take_half_of_the_memory_start_again(
 def test_device_memory_counts_what_a_build_added(
     open_session: Callable[..., WorkerSession],
 ) -> None:
-    monitor = GrowingMemory()
+    monitor = FakeMemory()
     session = open_session(ConditionsMonitor(), monitor)
     start_workers(session, QUICK)
     *_, counted = session.build(QUICK.id)
@@ -191,42 +191,21 @@ def test_device_memory_counts_what_a_build_added(
     assert counted.total_bytes == monitor.total_bytes
 
 
-class Neighbour(DeviceMemoryMonitor):
-    """A GPU that another process uses: 100 W, and a gibibyte more in each hour."""
-
-    def __init__(self) -> None:
-        self.hours = 0
-        self.total_bytes = 1 << 60
-
-    def used_bytes(self) -> int:
-        return self.hours << 30
-
-    def clock(self) -> float:
-        return self.hours * 3600.0
-
-
-class Meter(ConditionsMonitor):
-    """Counts the energy of the neighbour's GPU."""
-
-    def __init__(self, neighbour: Neighbour) -> None:
-        super().__init__(clock=neighbour.clock)
-        self.neighbour = neighbour
-
-    def energy_joules(self) -> float:
-        return 100 * self.neighbour.clock()
-
-
 def test_a_pause_after_a_section_is_not_measured(
-    open_session: Callable[..., WorkerSession],
+    open_session: Callable[..., WorkerSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    neighbour = Neighbour()
-    session = open_session(Meter(neighbour), neighbour)
+    """Another process uses the GPU: 100 W, and a gibibyte more in each hour."""
+    hours = 0
+    monitor = ConditionsMonitor(clock=lambda: hours * 3600.0)
+    monkeypatch.setattr(monitor, "energy_joules", lambda: hours * 3600.0 * 100)
+    session = open_session(monitor, FakeMemory(lambda: hours << 30))
     received: list[RunEvent] = []
 
     def consume_with_pauses(run_events: Iterable[RunEvent]) -> None:
+        nonlocal hours
         for run_event in run_events:
             received.append(run_event)
-            neighbour.hours += bool(
+            hours += bool(
                 worker_events_of([run_event], Ready) or worker_events_of([run_event], Visited)
             )
 
@@ -237,25 +216,13 @@ def test_a_pause_after_a_section_is_not_measured(
     consume_with_pauses(session.build(QUICK.id))
     consume_with_pauses(session.visit(QUICK.id, Shape(2), 1))
     consume_with_pauses(session.measure_energy(QUICK.id, Shape(2), "sustain 2 0.1"))
-    assert neighbour.hours == 6
+    assert hours == 6
     (checked,) = of_kind(received, MemoryChecked)
     (counted,) = of_kind(received, DeviceMemory)
     (energy,) = of_kind(received, EnergyMeasured)
     assert (checked.seen_bytes, counted.peak_bytes, counted.serving_bytes) == (0, 0, 0)
     assert session.last_conditions(QUICK.id).seconds < 1
     assert energy.joules == 0
-
-
-class HeldMemory(DeviceMemoryMonitor):
-    """A GPU that counts a share of what workers have to hold."""
-
-    held_bytes = 0.0
-
-    def __init__(self, share: float) -> None:
-        self.share = share
-
-    def used_bytes(self) -> int:
-        return int(self.share * self.held_bytes)
 
 
 @pytest.mark.parametrize(("share", "is_right"), [(1.0, True), (0.5, False)])
@@ -265,11 +232,12 @@ def test_a_known_allocation_checks_the_memory_counter(
     open_session: Callable[..., WorkerSession],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monitor = HeldMemory(share)
-    session = open_session(ConditionsMonitor(), monitor)
+    held_bytes = 0.0
+    session = open_session(ConditionsMonitor(), FakeMemory(lambda: share * held_bytes))
 
     def send(arm: str, command: str) -> None:
-        monitor.held_bytes = float(command.removeprefix("allocate "))
+        nonlocal held_bytes
+        held_bytes = float(command.removeprefix("allocate "))
         WorkerSession.send(session, arm, command)
 
     list(session.start_reference(BASELINE, 0))
@@ -280,7 +248,7 @@ def test_a_known_allocation_checks_the_memory_counter(
     (checked,) = of_kind(received, MemoryChecked)
     assert process_figures.matches_allocation(checked) is is_right
     assert worker_events_of(received[-1:], Ready, REFERENCE)
-    assert monitor.held_bytes == 0, "the worker has freed the memory"
+    assert held_bytes == 0, "the worker has freed the memory"
     assert outcomes_by_arm(session.finish_reference()) == {REFERENCE: Outcome()}
 
 
