@@ -23,6 +23,7 @@ from sessions import (
     worker_events_of,
 )
 
+from advisor.domain.plan import Arm
 from advisor.domain.run_events import (
     BuildStarted,
     DeviceMemory,
@@ -45,20 +46,20 @@ pytestmark = pytest.mark.slow
 FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
 
 
-def build_all(session: WorkerSession, *builds: NextBuild, at_once: int = 2) -> list[RunEvent]:
-    """Build these arms side by side, in this order."""
+def build_all(session: WorkerSession, *arms: Arm, at_once: int = 2) -> list[RunEvent]:
+    """Build these arms side by side, in this order; start workers that do not run."""
     side_by_side = SideBySideBuilds(session, at_once)
-    return list(session.build_side_by_side(side_by_side, taking(builds), lambda: False))
+    return list(session.build_side_by_side(side_by_side, taking(arms, session), lambda: False))
 
 
-def taking(builds: Iterable[NextBuild]) -> ChooseBuild:
-    queue = list(builds)
+def taking(arms: Iterable[Arm], session: WorkerSession) -> ChooseBuild:
+    queue = [NextBuild(each, process=None if session.has_started(each.id) else 0) for each in arms]
     return lambda _: queue.pop(0) if queue else None
 
 
 def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: WorkerSession) -> None:
     start_workers(session, QUICK, ALIKE)
-    built = build_all(session, NextBuild(QUICK), NextBuild(ALIKE), at_once=8)
+    built = build_all(session, QUICK, ALIKE, at_once=8)
     started = of_kind(built, BuildStarted)
     assert [(each.processors, each.builds_at_once) for each in started] == [(1, 2), (1, 2)]
     began = {each.arm: built.index(each) for each in started}
@@ -81,7 +82,7 @@ def test_no_more_builds_run_than_there_are_shares(session: WorkerSession) -> Non
     arms = [builders.arm(f"quick/{number}") for number in range(3)]
     start_workers(session)
     most, running = 0, set[str]()
-    for each in build_all(session, *(NextBuild(each, process=0) for each in arms)):
+    for each in build_all(session, *arms):
         if isinstance(each, WorkerSpawned):
             running.add(each.arm)
         elif isinstance(each, WorkerReported):
@@ -94,9 +95,7 @@ def test_no_more_builds_run_than_there_are_shares(session: WorkerSession) -> Non
 
 def test_a_failed_build_leaves_its_processors_to_the_next_one(session: WorkerSession) -> None:
     start_workers(session)
-    built = build_all(
-        session, NextBuild(FAILING, process=0), NextBuild(QUICK, process=0), at_once=1
-    )
+    built = build_all(session, FAILING, QUICK, at_once=1)
     expect_failure(outcomes_by_arm(built)[FAILING.id], "build-failed")
     assert session.is_prepared(QUICK.id)
 
@@ -119,7 +118,7 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(session: Wor
     start_workers(session)
     started = time.monotonic()
     builds = SideBySideBuilds(session, 2)
-    choose = taking([NextBuild(SLOW, process=0)])
+    choose = taking([SLOW], session)
 
     def pauses() -> bool:
         """Pause in the middle of the build, which waits for a child."""
@@ -150,7 +149,7 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
     builds = SideBySideBuilds(session, 2)
     monkeypatch.setattr(builds, "_is_on_cpu", device == "cpu")
     checked = builders.arm("misbehaving/checked", options=SLOW.options)
-    choose = taking([NextBuild(SLOW, process=0), NextBuild(checked, process=0)])
+    choose = taking([SLOW, checked], session)
     found = session.workers
 
     def is_alone_while_checked() -> bool:
@@ -181,7 +180,7 @@ def test_an_arm_whose_build_ends_as_it_is_suspended_can_warm_up(
     """A check of another arm suspends it alone, and a pause all builds."""
     start_workers(session)
     builds = SideBySideBuilds(session, 2)
-    choose = taking([NextBuild(QUICK, process=0), NextBuild(SLOW, process=0)])
+    choose = taking([QUICK, SLOW], session)
 
     def pauses() -> bool:
         """Suspend `quick` when `prepared` is in its file and the supervisor has not read it."""
@@ -203,7 +202,7 @@ def test_an_arm_whose_build_ends_as_it_is_suspended_can_warm_up(
 def test_workers_of_a_repetition_import_while_processors_are_free(session: WorkerSession) -> None:
     start_workers(session)
     builds = SideBySideBuilds(session, 2, repeated=[QUICK])
-    choose = taking([NextBuild(QUICK, process=0), NextBuild(HANGING, process=0)])
+    choose = taking([QUICK, HANGING], session)
     standbys = session.standbys
     received = list(
         session.build_side_by_side(
@@ -290,7 +289,7 @@ def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(
         workers.wait_until(lambda: len(process_tree(found[SLOW.id].directory)) > 1)
         return True
 
-    list(session.build_side_by_side(builds, taking([NextBuild(SLOW, process=0)]), has_started))
+    list(session.build_side_by_side(builds, taking([SLOW], session), has_started))
     worker = found[SLOW.id]
     assert_stands_still(worker)
     failure = Failure("skipped", "build", "no time is left", skip_cause="out-of-time")
@@ -312,7 +311,7 @@ def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
     monitor, _ = nvml.monitor_of(*(each << 30 for each in (5, 5, 5, 2)))
     session = open_session(ConditionsMonitor(), monitor)
     start_workers(session, QUICK)
-    build_all(session, NextBuild(QUICK))
+    build_all(session, QUICK)
     list(session.build(QUICK.id))
     stopped = list(session.stop({QUICK.id}))
     (memory,) = of_kind(stopped, DeviceMemory)
@@ -369,7 +368,7 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
     config = sessions.run_config(tmp_path, fake_probes, asked=asked, machine=machine)
     with WorkerSession(config) as session:
         start_workers(session)
-        choose = taking([NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)])
+        choose = taking([QUICK, ALIKE], session)
         found: list[set[int]] = []
         for each in session.build_side_by_side(SideBySideBuilds(session, 2), choose, lambda: False):
             if isinstance(each, BuildStarted):
