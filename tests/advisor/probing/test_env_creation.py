@@ -221,23 +221,16 @@ def test_a_termination_leaves_nothing_behind(place: Place) -> None:
     assert (place.versions(), place.leftovers()) == ([], [])
 
 
-@pytest.fixture
-def small_disk(tmp_path: pathlib.Path) -> list[str]:
-    """The start of a command that runs with a file system of 24 MiB at `tmp_path / "small"`.
-
-    The command runs in a mount namespace of its own.
-    """
-    (tmp_path / "small").mkdir()
-    inside = f'mount -t tmpfs -o size=24m none {tmp_path / "small"} && exec "$@"'
-    command = ["unshare", "--mount", "--map-root-user", "sh", "-c", inside, "sh"]
-    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+def test_a_full_disk_is_reported_and_leaves_nothing(place: Place) -> None:
+    """The disk is a file system of 24 MiB in a mount namespace of its own."""
+    disk = place.folder / "small"
+    disk.mkdir()
+    inside = f'mount -t tmpfs -o size=24m none {disk} && exec "$@"'
+    small_disk = ["unshare", "--mount", "--map-root-user", "sh", "-c", inside, "sh"]
+    if run_command([*small_disk, "true"]).returncode:
         pytest.skip("no file system can be mounted here")
-    return command
-
-
-def test_a_full_disk_is_reported_and_leaves_nothing(small_disk: list[str], place: Place) -> None:
     place.add_wheel(padding_bytes=64 * MEBIBYTE)
-    root = place.folder / "small" / "root"
+    root = disk / "root"
     script = f'{sys.executable} {CREATE_SCRIPT} {root}; echo "left with $?"; ls -A {root}'
     result = run_command([*small_disk, "sh", "-c", script], place.variables)
     assert "No space left on device" in result.stdout

@@ -237,6 +237,7 @@ def without(text: str, *starts: str) -> bytes:
             "Fatal Python error: no thread state",
         ),
         (b"", worker_failures.EMPTY_LOG),
+        (None, worker_failures.EMPTY_LOG),
         (b"Error: why\n\n   \n", "Error: why"),
         (FAULTHANDLER.encode(), 'File "/stack/compile.py", line 12 in lower'),
         (
@@ -261,15 +262,12 @@ def without(text: str, *starts: str) -> bytes:
     ids=lambda value: repr(value)[:60],
 )
 def test_the_failure_reason_is_the_most_informative_line(
-    text: bytes, expected: str, tmp_path: pathlib.Path
+    text: bytes | None, expected: str, tmp_path: pathlib.Path
 ) -> None:
     log = tmp_path / "log"
-    log.write_bytes(text)
+    if text is not None:
+        log.write_bytes(text)
     assert worker_failures.failure_reason(log) == expected
-
-
-def test_a_missing_log_counts_as_empty(tmp_path: pathlib.Path) -> None:
-    assert worker_failures.failure_reason(tmp_path / "log") == worker_failures.EMPTY_LOG
 
 
 # Deadlines
