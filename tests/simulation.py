@@ -281,10 +281,3 @@ def new_recorder(arms: Sequence[str]) -> Recorder:
     recorder = Recorder(RunState(), clock=lambda: 0.0, store=lambda _: None)
     recorder.record(ArmsPlanned(plan=builders.plan(*arms)))
     return recorder
-
-
-def lower_bound(successes: int, trials: int) -> float:
-    """Return the one-sided lower bound of a proportion by Clopper and Pearson, with 95 %."""
-    from scipy.stats import binomtest  # noqa: PLC0415 - slow to import
-
-    return float(binomtest(successes, trials, alternative="greater").proportion_ci().low)

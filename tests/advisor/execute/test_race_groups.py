@@ -32,7 +32,6 @@ from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
 from advisor.report import figures, markdown, page, parts, text_report
 from advisor.report.answer_files import answer_of_run
-from advisor.store.runs import Run
 from probes.events import Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
@@ -47,9 +46,10 @@ ARMS = {builders.BASELINE, "quick", "alike", "misbehaving/floods", "narrow/serve
 MOST_BUILT = 4
 
 
-@pytest.fixture(scope="module")
-def resumed_run(module_context: Context) -> Run:
-    """A run in groups that was interrupted in its second race."""
+def test_arms_that_do_not_fit_together_race_in_groups_with_the_controls_and_the_best_arm(
+    module_context: Context,
+) -> None:
+    """The run is interrupted in its second race."""
     workflows = "quick,alike,misbehaving/floods,narrow/served"
     asked = sessions.short_options(workflows, budget="2s")
     run = sessions.create_run(module_context, asked)
@@ -62,30 +62,19 @@ def resumed_run(module_context: Context) -> Run:
                 if opened_races == 2 and isinstance(sessions.worker_event_of(event), Visited):
                     break
         sessions.exhaust(execute(run, module_context))
-    return run
-
-
-def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -> None:
-    state = resumed_run.state()
+    state, results = run.state(), answer_of_run(run).results
     groups = state.groups[Shape(2)]
     assert len(groups) == 3
     assert {arm for group in groups for arm in group.arms} == {*ARMS, builders.DUPLICATE}
-    assert set(answer_of_run(resumed_run).results.by_arm) == ARMS
+    assert set(results.by_arm) == ARMS
     assert state.finished
-    assert remaining.waiting_arms(state, resumed_run.header().question) == set()
-
-
-def test_every_group_has_the_controls_and_the_best_arm(resumed_run: Run) -> None:
-    groups = resumed_run.state().groups[Shape(2)]
+    assert remaining.waiting_arms(state, run.header().question) == set()
     assert all({builders.BASELINE, builders.DUPLICATE} < set(group.arms) for group in groups)
     assert all(len(group.arms) <= MOST_BUILT for group in groups)
     assert all("quick" in group.arms for group in groups)
     first_rounds = [group.first_round for group in groups]
     assert first_rounds == sorted(set(first_rounds)), "rounds are numbered on"
-
-
-def test_the_groups_together_have_one_best_arm(resumed_run: Run) -> None:
-    (race,) = answer_of_run(resumed_run).results.races
+    (race,) = results.races
     assert race.best == "quick"
     assert {*race.eliminated} <= ARMS - {"quick"}
 
@@ -148,20 +137,13 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
 THREADED = ("threaded", "later")
 
 
-@pytest.fixture
-def threaded_context(own_context: Context) -> Context:
-    """A context with the workflows of `THREADED`."""
+def test_the_fallback_is_measured_after_the_outputs_have_varied(own_context: Context) -> None:
     workflows = own_context.probes / "workflows"
     for name in THREADED:
         shutil.copy(workflows / "misbehaving.py", workflows / f"{name}.py")
     with (own_context.catalogue_directory / "workflows.toml").open("a") as file:
         file.write((FAKES / "catalogue" / "threaded.toml").read_text())
-    return own_context
-
-
-def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:
-    asked = sessions.short_options(",".join(THREADED))
-    run = sessions.execute_run(threaded_context, asked)
+    run = sessions.execute_run(own_context, sessions.short_options(",".join(THREADED)))
     added = sessions.of_kind(run.events(), ArmsAdded)
     processes, answer = run.state().processes, answer_of_run(run)
     for name in THREADED:
@@ -196,7 +178,7 @@ def test_every_shape_has_its_race_and_counts_by_its_share(answer: Answer) -> Non
     assert math.log(quick.speedup.value) == pytest.approx(mean)
 
 
-def test_the_best_arm_of_each_length_is_shown(answer: Answer) -> None:
+def test_tables_and_documents_have_figures_by_length(answer: Answer) -> None:
     head, *rows = next(each.rows for each in parts.tables(answer) if each.name == "shapes")
     tokens, share, batch = (head.index(name) for name in ("tokens", "share", "batch"))
     shown = [(row[tokens], row[share], row[batch]) for row in rows]
@@ -204,12 +186,9 @@ def test_the_best_arm_of_each_length_is_shown(answer: Answer) -> None:
     assert shown == [(*length, size) for length in lengths for size in "12"]
     for output in (text_report.render(answer), markdown.render(answer), page.render(answer)):
         assert all(name in output for name in ("share", "quick", "38 %"))
-
-
-def test_the_documents_have_figures_by_length(answer: Answer) -> None:
     read = msgspec.json.decode(encode(answer), type=Answer)
     assert [each.shape for each in builders.known(read.recommendation).advice_by_shape] == SHAPES
-    rows = [row for row in figures.rows(read) if row["arm"] == "quick"]
-    assert [(row["input_tokens"], row["batch_size"]) for row in rows] == [
+    quick = [row for row in figures.rows(read) if row["arm"] == "quick"]
+    assert [(row["input_tokens"], row["batch_size"]) for row in quick] == [
         (shape.input_tokens, shape.batch_size) for shape in SHAPES
     ]

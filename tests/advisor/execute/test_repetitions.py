@@ -304,8 +304,7 @@ def repeat(
         first = [(each, 0) for each in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
-    progress = progress_of(session, recorder, question, answer_of)
-    progress = replace(progress, end=end)
+    progress = progress_of(session, recorder, question, answer_of, end=end)
     sessions.exhaust(recorder.record_each(repetitions.repeat_arms(progress)))
     assert not session.is_running("compiled")
     return session, recorder.state

@@ -58,12 +58,10 @@ def new_run(context: Context, asked: RunOptions) -> tuple[JumpingClock, Context,
     return clock, context, sessions.create_run(context, asked)
 
 
-@pytest.fixture(scope="module")
-def limited(module_context: Context) -> Run:
-    """A run in which one build hangs.
-
-    The first race is due as soon as `quick` is built, and the time is over after it.
-    """
+def test_a_build_without_end_delays_neither_races_nor_the_answer_which_names_the_arm(
+    module_context: Context,
+) -> None:
+    """The first race is due as soon as `quick` is built, and the time is over after it."""
     asked = RunOptions(model="demo", workflows=f"quick,{HANGING}", budget="100s", gpu="cpu")
     clock, context, run = new_run(module_context, asked)
     for event in execute(run, context):
@@ -71,23 +69,16 @@ def limited(module_context: Context) -> Run:
             clock.ahead_seconds += 40 * (report.arm == "quick")
         if isinstance(event.run_event, ProvisionalAnswer):
             clock.ahead_seconds += 70
-    return run
-
-
-def test_built_arms_race_while_another_build_hangs(limited: Run) -> None:
-    (found,) = sessions.of_kind(limited.events(), ProvisionalAnswer)
+    (found,) = sessions.of_kind(run.events(), ProvisionalAnswer)
     assert found.waiting == (HANGING,)
-
-
-def test_a_build_without_end_does_not_delay_the_answer_which_names_the_arm(limited: Run) -> None:
-    answer = answer_of_run(limited)
-    assert limited.state().finished
+    answer = answer_of_run(run)
+    assert run.state().finished
     assert set(answer.results.by_arm) == {"pytorch-eager", "quick"}
-    (ended,) = limited.state().processes[HANGING]
+    (ended,) = run.state().processes[HANGING]
     failure = builders.known(ended.failure)
     assert (failure.skip_cause, failure.reason.split()[0]) == ("out-of-time", "stopped")
     assert HANGING in {each.arm for each in answer.unmeasured}
-    phases = {phase.phase for _, phase in sessions.reports_of(limited.events(), PhaseStarted)}
+    phases = {phase.phase for _, phase in sessions.reports_of(run.events(), PhaseStarted)}
     assert "diagnose" not in phases, "no profile begins after the end of the run"
     assert built_answers.advised(answer).decision.outstanding == (HANGING,)
 
