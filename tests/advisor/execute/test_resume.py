@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import pathlib
 import subprocess
@@ -67,18 +66,8 @@ MOMENTS: dict[str, Callable[[LoggedEvent], bool]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class KilledRun:
-    """A finished run that was killed at each of `MOMENTS`."""
-
-    run: Run
-    #: Number of events stored at each kill.
-    stored_events: dict[str, int]
-
-    def split_at(self, moment: str) -> tuple[list[LoggedEvent], list[LoggedEvent]]:
-        """Return the events before and after the kill."""
-        events = self.run.events()
-        return events[: self.stored_events[moment]], events[self.stored_events[moment] :]
+#: A run, and the number of events stored at each kill.
+KilledRun = tuple[Run, dict[str, int]]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +86,13 @@ def killed_run(
         stored_events[moment] = len(newest_resumable(module_context.store).events())
     run = newest_resumable(module_context.store)
     sessions.exhaust(execute(run, module_context))
-    return KilledRun(run, stored_events)
+    return run, stored_events
+
+
+def split_at(moment: str, killed_run: KilledRun) -> tuple[list[LoggedEvent], list[LoggedEvent]]:
+    """Return the events before and after the kill."""
+    run, stored_events = killed_run
+    return run.events()[: stored_events[moment]], run.events()[stored_events[moment] :]
 
 
 def kill_at(matches: Callable[[LoggedEvent], bool], home: pathlib.Path, command: list[str]) -> None:
@@ -130,7 +125,7 @@ def events_from(offset: int, home: pathlib.Path) -> tuple[list[LoggedEvent], int
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_killed_run_repeats_nothing(killed_run: KilledRun, moment: str) -> None:
-    before, after = killed_run.split_at(moment)
+    before, after = split_at(moment, killed_run)
     rounds = complete_rounds(after)
     assert complete_rounds(before).isdisjoint(rounds)
     closed = {each.shape.batch_size for each in sessions.of_kind(before, RaceClosed)}
@@ -140,17 +135,17 @@ def test_a_killed_run_repeats_nothing(killed_run: KilledRun, moment: str) -> Non
 
 
 def test_a_resumed_run_is_finished_with_all_measurements(killed_run: KilledRun) -> None:
-    answer = answer_of_run(killed_run.run)
+    answer = answer_of_run(killed_run[0])
     assert answer.recommendation is not None
     assert answer.finished
     assert set(answer.results.by_arm) == {"pytorch-eager", "quick", "alike"}
 
 
 def test_the_kills_cover_unfinished_races_and_ended_arms(killed_run: KilledRun) -> None:
-    before, _ = killed_run.split_at("third round")
+    before, _ = split_at("third round", killed_run)
     assert complete_rounds(before) == {(1, 1), (1, 2)}
     assert sessions.of_kind(before, WorkerEnded)
-    before, _ = killed_run.split_at("second batch size")
+    before, _ = split_at("second batch size", killed_run)
     assert sessions.of_kind(before, RaceClosed)
 
 
@@ -193,9 +188,10 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
 CROSSED_MILLISECONDS = {"quick": (1, 3), "alike": (3, 1)}
 
 
-@pytest.fixture
-def crossed_context(own_context: Context) -> Context:
-    """A context in which the best arm of one batch size is slow at the other."""
+def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
+    own_context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Builds run out of memory, and are tried again with fewer arms at once."""
     for name, (at_one, at_two) in CROSSED_MILLISECONDS.items():
         seconds = f"({at_one} if len(inputs[0]) == 1 else {at_two}) / 1000"
         file = own_context.probes / "workflows" / f"{name}.py"
@@ -204,17 +200,10 @@ def crossed_context(own_context: Context) -> Context:
             "def build(subject, inputs, request):\n"
             f"    return Program(subject, {seconds})\n"
         )
-    return own_context
-
-
-def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
-    crossed_context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Builds run out of memory, and are tried again with fewer arms at once."""
     limit_memory(monkeypatch)
     workflows = "quick,alike,narrow/served,narrow/slow"
     asked = sessions.short_options(workflows, batch_sizes="1,2")
-    run = sessions.execute_run(crossed_context, asked)
+    run = sessions.execute_run(own_context, asked)
     results, state = answer_of_run(run).results, run.state()
     arms = {EAGER, "quick", "alike", "narrow/served", "narrow/slow"}
     assert {measurement.arm for measurement in results.measurements} == arms

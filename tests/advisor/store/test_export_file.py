@@ -70,11 +70,6 @@ def run(home: pathlib.Path) -> Run:
     return made
 
 
-@pytest.fixture
-def other_store(tmp_path: pathlib.Path) -> Store:
-    return Store(tmp_path / "other_store")
-
-
 def write_export(tmp_path: pathlib.Path, content: bytes) -> pathlib.Path:
     file = tmp_path / "a.p3run"
     file.write_bytes(content)
@@ -92,8 +87,9 @@ def export_content(header: Header | bytes, events: list[LoggedEvent] | list[byte
 
 
 def test_an_imported_run_equals_the_exported_run(
-    run: Run, other_store: Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    other_store = Store(tmp_path / "other_store")
     header, events = export_file.read_export(write_export(tmp_path, export_file.encode_run(run)))
 
     def write(file: pathlib.Path, content: bytes) -> None:

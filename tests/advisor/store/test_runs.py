@@ -349,14 +349,10 @@ def test_without_a_run_the_next_step_is_to_measure(home: pathlib.Path) -> None:
     assert store.history() == []
 
 
-@pytest.fixture
-def blocked_home(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A home that cannot be made even by root, because its parent is a file."""
+def test_a_run_that_cannot_be_stored_raises_an_error(tmp_path: pathlib.Path) -> None:
+    # Even root cannot make it, because its parent is a file.
     (tmp_path / "file").touch()
-    return tmp_path / "file" / "home"
-
-
-def test_a_run_that_cannot_be_stored_raises_an_error(blocked_home: pathlib.Path) -> None:
+    blocked_home = tmp_path / "file" / "home"
     with pytest.raises(NotWritableError) as problem:
         Store(blocked_home).create(planned_header())
     assert str(blocked_home) in problem.value.what
