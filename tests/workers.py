@@ -110,7 +110,7 @@ class FakeProgram:
 
     def collect(self, output: Any) -> list[Any]:
         assert self.is_done, "the output is read before its work is done"
-        return [output]
+        return output if isinstance(output, list) else [output]
 
 
 def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -> protocol.Request:

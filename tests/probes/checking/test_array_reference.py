@@ -125,15 +125,14 @@ LIMITS = {"calls": 30, "most_calls": 40, "seconds": 60.0, "least_calls": 3, "mos
 TARGET = np.random.default_rng(0).standard_normal((8, 64))
 
 
-def reference(target: Any = TARGET) -> Reference:
-    eager = target + 1e-6 if target.dtype.kind == "f" else target
-    return create_reference("float64", [[target]], [[eager]], [[]])
+def reference() -> Reference:
+    return create_reference("float64", [[TARGET]], [[TARGET + 1e-6]], [[]])
 
 
-def run(outputs: Any, target: Any = TARGET, **limits: float) -> tuple[int, str | None]:
+def run(outputs: Any, first: Any = TARGET, **limits: float) -> tuple[int, str | None]:
     """Repeat a program that returns `outputs` one after the other."""
-    calls = itertools.chain([target], outputs)
-    compare = functools.partial(output_check.compare_arrays, reference(target), workers.rules())
+    calls = itertools.chain([first], outputs)
+    compare = functools.partial(output_check.compare_arrays, reference(), workers.rules())
     return output_check.repeat(lambda: [next(calls)], compare, {**LIMITS, **limits})
 
 
@@ -171,9 +170,7 @@ def test_a_buffer_that_the_next_call_overwrites_is_compared_by_its_values() -> N
 
 def test_the_output_of_the_call_before_does_not_vary() -> None:
     other = np.random.default_rng(1).standard_normal(TARGET.shape)
-    compare = functools.partial(output_check.compare_arrays, reference(), workers.rules())
-    outputs = itertools.chain([other], itertools.repeat(TARGET))
-    assert output_check.repeat(lambda: [next(outputs)], compare, LIMITS)[1] is None
+    assert run(itertools.repeat(TARGET), first=other)[1] is None
 
 
 @pytest.mark.parametrize(("operators", "calls"), [(None, 40), ([], 40), (["ScatterND"], 90)])
@@ -201,8 +198,7 @@ def test_repeated_outputs_have_the_numbers_that_a_stack_leaves_out(
     outputs = [[np.int64(7), TARGET, TARGET]]
     findings = Findings({1: None}, varying=(1,))
     reference = create_reference("float64", outputs, outputs, [[]], findings=findings)
-    workflow: Any = types.SimpleNamespace(synchronise=lambda: None)
-    program = type("Program", (), {"__call__": staticmethod(call), "collect": staticmethod(list)})()
-    cell = ProgramCell(workflow, Shape(8), program, [None], reference, workers.rules())
+    program: Any = workers.FakeProgram(call)
+    cell = ProgramCell(program, Shape(8), program, [None], reference, workers.rules())
     assert cell.is_fixed() is not draws
     assert (cell.check_repeats(LIMITS)[1] is not None) is races

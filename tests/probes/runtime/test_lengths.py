@@ -6,7 +6,6 @@ import itertools
 import math
 import pathlib
 import tempfile
-import types
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -203,17 +202,10 @@ def reference() -> Reference:
 def test_an_output_that_is_the_number_of_rows_leaves_new_sizes_right() -> None:
     rows, size = np.ones((BUILT, 8)), np.int64(BUILT)
     known = create_reference("float64", [[rows, size]], [[rows, size]], [[rows]])
-    program = types.SimpleNamespace(
-        feed=lambda inputs: inputs[0], collect=lambda rows: [rows, np.int64(len(rows))]
-    )
-    cell = types.SimpleNamespace(
-        program=program,
-        reference=known,
-        rules=rules("float32"),
-        call=lambda inputs: program.collect(inputs[0]),
-    )
-    assert not flexibility.has_coupled_rows(cell, known, [BUILT])  # type: ignore[arg-type]
-    assert flexibility.of_batch_size(cell, 9).find_fault([np.ones((9, 8)), np.int64(9)]) is None  # type: ignore[arg-type]
+    program: Any = FakeProgram(lambda rows: [rows, np.int64(len(rows))])
+    cell = ProgramCell(program, Shape(BUILT), program, [], known, rules("float32"))
+    assert not flexibility.has_coupled_rows(cell, known, [BUILT])
+    assert flexibility.of_batch_size(cell, 9).find_fault([np.ones((9, 8)), np.int64(9)]) is None
 
 
 @pytest.mark.parametrize(("turned", "is_wrong"), [(1, False), (5, True)])

@@ -42,24 +42,11 @@ class Case(reference_cases.Case):
     def elements(self) -> int:
         return sum(array.size for arrays in self.outputs for array in arrays)
 
-    def judge_scaled(self, factor: float = 0.9, *, index: int = 0) -> str:
+    def judge_scaled(self, factor: Any = 0.9, *, index: int = 0) -> str:
         """Return the class if one output is scaled."""
         return self.judge(
             lambda number, array: array * factor if number == index else array
         ).accuracy_class
-
-
-class CallProgram:
-    """Returns what a function returns for the number of an input set."""
-
-    def __init__(self, call: Callable[[int], list[Any]]) -> None:
-        self.call = call
-
-    def __call__(self, number: int) -> list[Any]:
-        return self.call(number)
-
-    def collect(self, output: list[Any]) -> list[Any]:
-        return output
 
 
 def make_case(function: str, **changes: Any) -> Case:
@@ -182,15 +169,13 @@ def test_a_program_that_has_stopped_drawing_is_wrong(function: str, is_wrong: bo
     job = cells.Job(
         workers.subject_request({}, pathlib.Path()),
         cast("Any", types.SimpleNamespace(send=sent.append)),
-        cast("Any", types.SimpleNamespace(synchronise=lambda: None)),
+        cast("Any", None),
     )
 
     def check(call: Callable[[int], list[Any]]) -> Checked:
-        numbers = list(range(len(case.inputs)))
+        numbers, program = list(range(len(case.inputs))), cast("Any", workers.FakeProgram(call))
         rules = workers.rules(case.dtype, tolerance=0.0)
-        cell = ProgramCell(
-            job.workflow, Shape(2), CallProgram(call), numbers, case.reference, rules
-        )
+        cell = ProgramCell(program, Shape(2), program, numbers, case.reference, rules)
         return cells.check_cell(cell, job)
 
     with torch.no_grad():
@@ -318,11 +303,7 @@ def test_complex_outputs_are_compared_in_both_parts() -> None:
     case = make_case("is_complex")
     assert case.judge().accuracy_class == "exact"
     for wrong in ([0.99, 1.0], [1.0, 0.99]):
-
-        def change(index: int, array: Any, by: Any = wrong) -> Any:
-            return array * np.array(by) if index == 0 else array
-
-        assert case.judge(change).accuracy_class == "incorrect"
+        assert case.judge_scaled(np.array(wrong)) == "incorrect"
 
 
 @pytest.mark.parametrize(
