@@ -146,7 +146,6 @@ import torch
 from probes import device_work
 from probes.shape import Shape
 from probes.timing import Timer
-from probes.shape import Shape
 found = device_work.profile_calls(Timer(torch.neg, [torch.ones(2)], lambda: None), Shape(1))
 print(found.shape.batch_size, "torch._inductor" in sys.modules)
 """

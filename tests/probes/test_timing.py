@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import itertools
 import math
@@ -325,18 +326,15 @@ def warm_up_trace(clock: FakeClock, trace: Trace, traces: int) -> list[tuple[flo
     Calls take the duration of the trace, with noise.
     """
 
-    def noisy(generator: random.Random, durations: Iterator[float]) -> Callable[[Any], None]:
-        def call(_: object) -> None:
-            outlier = 1 + generator.expovariate(1 / 0.3) if generator.random() < 0.01 else 1.0
-            factor = math.exp(generator.gauss(0, 0.02)) * outlier * next(durations)
-            clock.advance(TYPICAL_SECONDS * factor)
-
-        return call
+    def call(generator: random.Random, durations: Iterator[float], _: object) -> None:
+        outlier = 1 + generator.expovariate(1 / 0.3) if generator.random() < 0.01 else 1.0
+        factor = math.exp(generator.gauss(0, 0.02)) * outlier * next(durations)
+        clock.advance(TYPICAL_SECONDS * factor)
 
     found = []
     for seed in range(traces):
-        call = noisy(random.Random(seed), map(trace, itertools.count()))
-        result = warm_up(no_synchronize, MIN_SECONDS, call)
+        noisy = functools.partial(call, random.Random(seed), map(trace, itertools.count()))
+        result = warm_up(no_synchronize, MIN_SECONDS, noisy)
         found.append((abs(result.typical_seconds / TYPICAL_SECONDS - 1), result.steady))
     return found
 

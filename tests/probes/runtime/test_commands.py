@@ -281,15 +281,12 @@ def ask(directory: pathlib.Path, function: str, **long_text: Any) -> list[Any]:
     return sent
 
 
-def test_the_metric_calls_the_largest_batch(tmp_path: pathlib.Path) -> None:
-    (found,) = ask(tmp_path, "score")
-    assert found == UserMetric(float(np.sum(np.full((4, 2), 6.0))))
-
-
-def test_an_error_of_the_metric_is_reported(tmp_path: pathlib.Path) -> None:
+def test_the_metric_calls_the_largest_batch_and_its_error_is_reported(
+    tmp_path: pathlib.Path,
+) -> None:
+    assert ask(tmp_path, "score") == [UserMetric(float(np.sum(np.full((4, 2), 6.0))))]
     (found,) = ask(tmp_path, "broken")
-    assert found.value is None
-    assert found.problem == exception_summary(ValueError("no such task"))
+    assert (found.value, found.problem) == (None, exception_summary(ValueError("no such task")))
 
 
 @pytest.mark.parametrize("tokens", [{}, {"tokens": 8, "seconds": 1.0, "data": ""}])

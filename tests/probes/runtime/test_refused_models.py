@@ -135,8 +135,7 @@ def test_the_reason_says_what_the_model_does(model: str, mentions: str, step: st
 
 @pytest.mark.usefixtures("here")
 def test_torch_compile_names_an_operator_that_it_cannot_trace() -> None:
-    code = f"{MODELS}\n\ndef made():\n    return build('custom')\n"
-    subject = by_request.open_torch_subject(Factories(code).request("made"))
+    subject = Factories(f"{MODELS}\n\ndef made():\n    return build('custom')\n").open("made")
     with pytest.raises(RuntimeError) as raised:
         torch.compile(subject.module)(*subject.inputs(2, 0))
     assert "nets::swish" in failures.classify(raised.value, "build").reason

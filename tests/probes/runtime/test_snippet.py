@@ -28,23 +28,14 @@ class Output:
     loss: float
 
 
-class Packed:
-    """An array of a package, with a type that numpy lacks."""
-
-    shape = (2, 3)
-
-    def numpy(self) -> Any:
-        """Return the values as numpy has them."""
-        return VALUES
-
-
 @pytest.mark.parametrize(
     "output",
     [
         lambda values: values,
         lambda values: values.bfloat16(),
         lambda values: values.numpy(),
-        lambda _: Packed(),
+        # An array of a package, with a type that numpy lacks.
+        lambda _: types.SimpleNamespace(shape=(2, 3), numpy=lambda: VALUES),
         lambda values: [values, "text", None, 3],
         lambda values: {"values": values, "number": 3},
         lambda values: (3, values, values.shape),

@@ -42,20 +42,17 @@ def settings(request):
     return {{}}
 """
 SPAWNING = """
-import concurrent.futures, json, multiprocessing, sys
+import concurrent.futures, multiprocessing, sys
 from probes import protocol
 
 def inspect():
     import probes
     return {"package": probes.__file__, "file": protocol.REQUEST, "path": sys.path}
 
-def versions():
+def spawned():
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        return {"answer": json.dumps(pool.submit(inspect).result())}
-
-def settings(request):
-    return {}
+        return pool.submit(inspect).result()
 """
 #: The fake baseline with a model of another precision.
 PRECISE = """
@@ -66,13 +63,6 @@ versions, settings, open_subject = (
     workflow[name] for name in ("versions", "settings", "open_subject")
 )
 workflow["Subject"].dtype = {dtype!r}
-"""
-FREEING = """
-def versions():
-    return {"answer": str(count_faults())}
-
-def settings(request):
-    return {}
 """
 POISON = 'raise RuntimeError("the wrong module was imported")\n'
 
@@ -99,9 +89,9 @@ def own_probes(tmp_path: pathlib.Path) -> pathlib.Path:
     return probes
 
 
-def evaluate(expression: str, place: pathlib.Path, **how: Any) -> object:
+def evaluate(expression: str, place: pathlib.Path, code: str = "", **how: Any) -> object:
     """Return the value of `expression` in a worker that has imported its workflow."""
-    answer = run(REPORTING.format(expression=expression), place, **how)
+    answer = run(code + REPORTING.format(expression=expression), place, **how)
     value: object = json.loads(answer.versions["answer"])
     return value
 
@@ -145,8 +135,13 @@ def test_the_folder_of_the_script_is_removed_from_the_path_by_any_name(
 def test_a_spawned_process_has_the_package_and_the_same_path(
     foreign_python: str, own_probes: pathlib.Path
 ) -> None:
-    answer = run(SPAWNING, own_probes / "workflows", probes=own_probes, interpreter=foreign_python)
-    seen = json.loads(answer.versions["answer"])
+    seen = evaluate(
+        "spawned()",
+        own_probes / "workflows",
+        SPAWNING,
+        probes=own_probes,
+        interpreter=foreign_python,
+    )
     expected = {
         "package": str(own_probes / "__init__.py"),
         "file": protocol.REQUEST,
@@ -156,7 +151,7 @@ def test_a_spawned_process_has_the_package_and_the_same_path(
 
 
 def test_memory_that_a_call_frees_is_kept(tmp_path: pathlib.Path) -> None:
-    answer = run(workers.COUNT_FAULTS + FREEING, tmp_path)
+    answer = run(workers.COUNT_FAULTS + REPORTING.format(expression="count_faults()"), tmp_path)
     assert int(answer.versions["answer"]) < workers.FAULTS_OF_A_BLOCK
     assert answer.events_of("imported")[0]["settings"] == {FREED_MEMORY: "kept"}
 
