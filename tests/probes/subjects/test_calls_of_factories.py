@@ -291,6 +291,15 @@ def test_the_buffers_are_the_first_ones_after_inputs_were_tried() -> None:
     assert not subject.module.values.any()
 
 
+def job_of(function: str) -> Job:
+    """Return the job of the reference worker, which has written its outputs."""
+    make_reference(function)
+    request = request_for(function)
+    channel = types.SimpleNamespace(start_phase=lambda *_: None)
+    subject = by_request.open_torch_subject(request)
+    return Job(request, cast("Any", channel), pytorch_eager, subject)
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -303,13 +312,11 @@ def test_the_buffers_are_the_first_ones_after_inputs_were_tried() -> None:
 def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
     function: str, expected: bool
 ) -> None:
-    make_reference(function)
-    request = request_for(function)
-    assert flexibility.read_coupled_rows(request) is None
+    job = job_of(function)
+    assert flexibility.read_coupled_rows(job.request) is None
     with torch.inference_mode():
-        subject = by_request.open_torch_subject(request)
-        runtime.record_coupled_rows(Job(request, cast("Any", None), pytorch_eager, subject))
-    assert flexibility.read_coupled_rows(request) is not expected
+        runtime.record_coupled_rows(job)
+    assert flexibility.read_coupled_rows(job.request) is not expected
 
 
 @pytest.mark.parametrize(
@@ -318,17 +325,13 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
 def test_another_length_is_tried_where_the_model_takes_one(
     function: str, length: int | None
 ) -> None:
-    make_reference(function)
-    request = request_for(function)
+    job = job_of(function)
     with torch.inference_mode():
-        subject = by_request.open_torch_subject(request)
-        channel = types.SimpleNamespace(start_phase=lambda *_: None)
-        job = Job(request, cast("Any", channel), pytorch_eager, subject)
         runtime.make_length_reference(job)
-    assert subject.length(request) == length
-    assert flexibility.length_file(request).exists() is (length is not None)
+    assert job.subject.length(job.request) == length
+    assert flexibility.length_file(job.request).exists() is (length is not None)
     if length is not None:
-        changed = flexibility.at_new_length(request, length)
+        changed = flexibility.at_new_length(job.request, length)
         found = load_reference(changed, changed.shapes[0])
         assert {array.shape[1] for array in found.inputs[0]} == {other_length(length)}
 

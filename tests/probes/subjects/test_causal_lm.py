@@ -153,20 +153,19 @@ def test_a_model_that_needs_an_image_is_refused(tmp_path: pathlib.Path) -> None:
         causal_lm.open_causal_lm(write_request(config, tmp_path))
 
 
-def test_a_model_is_called_with_its_own_keyword() -> None:
-    present = types.SimpleNamespace(forward=lambda input_ids, cache=None: (input_ids, cache))
-    earlier = types.SimpleNamespace(
-        forward=lambda input_ids, past_key_values=None: (input_ids, past_key_values)
+def test_a_model_is_called_with_its_own_keyword_and_unsupported_without_one() -> None:
+    present, earlier, without = (
+        types.SimpleNamespace(forward=forward)
+        for forward in (
+            lambda input_ids, cache=None: (input_ids, cache),
+            lambda input_ids, past_key_values=None: (input_ids, past_key_values),
+            lambda input_ids: input_ids,
+        )
     )
     assert transformers_generate.cache_keyword(present) == "cache"
     assert transformers_generate.cache_keyword(earlier) == "past_key_values"
-
-
-def test_a_model_that_takes_no_cache_is_unsupported() -> None:
     with pytest.raises(UnsupportedError):
-        transformers_generate.cache_keyword(
-            types.SimpleNamespace(forward=lambda input_ids: input_ids)
-        )
+        transformers_generate.cache_keyword(without)
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,6 @@ class OwnForCausalLM(PreTrainedModel, GenerationMixin):
         self.head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
-    def get_input_embeddings(self):
-        return self.table
-
-    def get_output_embeddings(self):
-        return self.head
-
     def forward(self, input_ids=None, attention_mask=None, return_dict=True, **others):
         return CausalLMOutput(logits=self.head(self.table(input_ids).cumsum(1)))
 """
