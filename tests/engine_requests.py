@@ -10,11 +10,10 @@ import builders
 import msgspec
 import numpy as np
 import workers
-from top_tokens import keep_top_tokens, normalised
+from top_tokens import normalised, run_of
 
 from advisor.ask import catalogue_files
 from probes import arrays, protocol
-from probes.adapter import TokenLogprobs
 from probes.checking import text_reference
 from probes.subjects import checkpoint
 
@@ -49,14 +48,7 @@ def worker_request(
             for _ in range(NEW):
                 tokens.append(table[tokens[-1]].argmax(-1))
             exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
-            runs.append(
-                text_reference.ReferenceRun(
-                    np.stack(tokens[1:], axis=1),
-                    TokenLogprobs(exact),
-                    keep_top_tokens(exact),
-                    TokenLogprobs(exact),
-                )
-            )
+            runs.append(run_of(exact, exact))
         arrays.save(shared / f"inputs-{size}.npz", [[prompt] for prompt in prompts])
         text_reference.save_reference(
             shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs

@@ -106,20 +106,16 @@ def make_request(model: PanelModel, dtype: str, batch_size: int, seed: int) -> p
     )
 
 
-def randomise_vectors(module: torch.nn.Module, seed: int) -> None:
-    """Add noise to biases and norms: fresh ones are 0 and 1, and faults in them have no effect."""
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in module.parameters():
-        if parameter.ndim == 1 and parameter.is_floating_point():
-            noise = torch.empty(parameter.shape).normal_(0, 0.2, generator=generator)
-            parameter.data += noise.to(parameter.dtype)
-
-
 def make_case(request: protocol.Request) -> Case:
     """Open the model and make its reference as a measurement does."""
     torch.manual_seed(request.seed)
     subject = open_torch_subject(request)
-    randomise_vectors(subject.module, request.seed)
+    # Fresh biases and norms are 0 and 1, and faults in them would have no effect.
+    generator = torch.Generator().manual_seed(request.seed)
+    for parameter in subject.module.parameters():
+        if parameter.ndim == 1 and parameter.is_floating_point():
+            noise = torch.empty(parameter.shape).normal_(0, 0.2, generator=generator)
+            parameter.data += noise.to(parameter.dtype)
     (size,) = request.batch_sizes
     inputs = [subject.inputs(size, number) for number in range(INPUT_SETS)]
     findings = subject.examine_calls(inputs)
@@ -147,19 +143,6 @@ def rounded(value: float | None) -> float | None:
 
 
 # Faults
-
-
-def output_faults(case: Case) -> dict[str, list[list[Any]]]:
-    """Return faulty outputs that need no other module."""
-    eager = case.eager
-    faults = {
-        "last row 5 % too large": [change_last_row(outputs) for outputs in eager],
-        "previous input's output": [eager[-1], *eager[:-1]],
-        "zeros": [[np.zeros_like(array) for array in outputs] for outputs in eager],
-    }
-    if case.batch_size > 1:
-        faults["rows permuted"] = [[np.roll(array, 1, 0) for array in outputs] for outputs in eager]
-    return faults
 
 
 def run_module(
@@ -209,7 +192,16 @@ def faulty_outputs(case: Case) -> Iterator[tuple[str, float, list[list[Any]]]]:
         effect = effect_of(case, produced)
         if effect != effect_of(case, case.eager):
             yield "FP16 accumulation", effect, produced
-    for name, produced in output_faults(case).items():
+    eager = case.eager
+    changed = {
+        "last row 5 % too large": [change_last_row(outputs) for outputs in eager],
+        "previous input's output": [eager[-1], *eager[:-1]],
+        "zeros": [[np.zeros_like(array) for array in outputs] for outputs in eager],
+    }
+    if case.batch_size > 1:
+        permuted = [[np.roll(array, 1, 0) for array in outputs] for outputs in eager]
+        changed["rows permuted"] = permuted
+    for name, produced in changed.items():
         if effect := effect_of(case, produced):
             yield name, effect, produced
 

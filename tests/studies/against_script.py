@@ -27,12 +27,6 @@ import torch
 
 ROOT = pathlib.Path(__file__).parents[2]
 MODELS = pathlib.Path(__file__).with_name("script_models.py")
-CPU_ARMS = ("torch-compile-inductor", "onnxruntime-cpu/host")
-GPU_ARMS = (
-    "pytorch-eager/cuda-graph",
-    "torch-compile-inductor",
-    "torch-compile-inductor/reduce-overhead",
-)
 WARMUP_CALLS, TIMED_SECONDS = 10, 0.4
 Process = subprocess.CompletedProcess[str]
 
@@ -132,7 +126,7 @@ def time_calls(call: Any, args: tuple[Any, ...], device: str) -> float:
 
 def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> dict[str, Any]:
     """Return both walls, winners and speed-ups of one model."""
-    arms = GPU_ARMS if device == "cuda" else CPU_ARMS
+    _eager, *arms = script_arms(device, None, ())
     asked = ["--dtype", dtype, "--batch-sizes", sizes]
     with tempfile.TemporaryDirectory() as folder:
         script = [sys.executable, __file__, model, "--script", "--device", device, *asked]
