@@ -34,7 +34,8 @@ def run(arguments: list[str], home: pathlib.Path) -> tuple[int, str, str]:
     A traceback, an undocumented exit code, an error without a next step and control characters in
     the output are defects.
     """
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
+    contents = [io.BytesIO(), io.BytesIO()]
+    streams = [io.TextIOWrapper(each, encoding="utf-8") for each in contents]
     handlers = {number: signal.getsignal(number) for number in interruption.ENDING_SIGNALS}
     before = sys.stdout, sys.stderr
     variables = {"P3_ADVISOR_HOME": str(home), "XDG_CONFIG_HOME": str(home / "settings")}
@@ -49,7 +50,9 @@ def run(arguments: list[str], home: pathlib.Path) -> tuple[int, str, str]:
         sys.stdout, sys.stderr = before
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    output, errors = (_text(stream) for stream in streams)
+    for stream in streams:
+        stream.flush()
+    output, errors = (each.getvalue().decode("utf-8", "surrogateescape") for each in contents)
     assert code in EXIT_CODES
     assert "Traceback" not in errors
     # Typer repeats the user's own words in its usage errors; an exported run has a checksum.
@@ -61,10 +64,3 @@ def run(arguments: list[str], home: pathlib.Path) -> tuple[int, str, str]:
     assert code in {0, 1} or {"Usage:", "Error:", "next:"} & {*errors.split()}, errors
     assert isinstance(code, int)
     return code, output, errors
-
-
-def _text(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    content = stream.detach()
-    assert isinstance(content, io.BytesIO)
-    return content.getvalue().decode("utf-8", "surrogateescape")

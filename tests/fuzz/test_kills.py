@@ -61,20 +61,6 @@ def newest_run(home: pathlib.Path) -> pathlib.Path | None:
     return max((each.parent for each in home.glob("runs/*/run.json")), default=None)
 
 
-def wait_for_phase(process: subprocess.Popen[bytes], home: pathlib.Path, phase: str) -> None:
-    """Return when a worker has entered the phase, or the run has ended before."""
-
-    def is_reached() -> bool:
-        directory = newest_run(home)
-        events = Run(directory).events() if directory else []
-        return process.poll() is not None or any(
-            report.arm != "reference" and started.phase == phase
-            for report, started in sessions.reports_of(events, PhaseStarted)
-        )
-
-    workers.wait_until(is_reached, PHASE_SECONDS)
-
-
 def victim_of(process: subprocess.Popen[bytes], victim: str) -> psutil.Process:
     parent = psutil.Process(process.pid)
     if victim in {"advisor", "runner"}:
@@ -115,10 +101,19 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
     def is_gone() -> bool:
         return not workers.find_marked(str(home))
 
+    def is_reached() -> bool:
+        """Return whether a worker has entered the phase, or the run has ended before."""
+        directory = newest_run(home)
+        events = Run(directory).events() if directory else []
+        return process.poll() is not None or any(
+            report.arm != "reference" and started.phase == phase
+            for report, started in sessions.reports_of(events, PhaseStarted)
+        )
+
     home.mkdir(exist_ok=True)
     with start(victim, home, fake_probes, fake_catalogue) as process:
         try:
-            wait_for_phase(process, home, phase)
+            workers.wait_until(is_reached, PHASE_SECONDS)
             with contextlib.suppress(psutil.Error, ProcessLookupError):
                 target = victim_of(process, victim)
                 target.send_signal(signal.Signals[name])

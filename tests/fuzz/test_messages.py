@@ -140,19 +140,8 @@ def test_what_does_not_belong_to_its_command_is_refused_and_nothing_else(
     late = chance.random() < 0.2
     note(f"{steps}, wrong: {mischief}, late: {late}")
     clock = Clock()
-    converse(make_worker(fresh(tmp_path), clock), clock, steps, mischief, late=late)
-
-
-def converse(
-    worker: Worker,
-    clock: Clock,
-    steps: list[tuple[str, list[str]]],
-    mischief: tuple[int, int] | None,
-    *,
-    late: bool,
-) -> None:
-    """Send the messages of each command; `late` ones come after all commands."""
-    if late:
+    worker = make_worker(fresh(tmp_path), clock)
+    if late:  # The messages come after all commands.
         for command, _ in steps:
             worker.begin(command)
     for place, (command, messages) in enumerate(steps):
