@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import pathlib
 import subprocess
@@ -19,8 +19,7 @@ from advisor.domain.errors import ModelRefusedError
 
 pytestmark = pytest.mark.stack
 
-HERE = pathlib.Path(__file__).parent
-MODEL_FILE = HERE.parent / "advisor" / "api" / "importable_models.py"
+MODELS = pathlib.Path(__file__).parents[1] / "advisor" / "api"
 NOTEBOOK_MODEL = """
 import torch
 
@@ -37,14 +36,8 @@ class NotebookModel(torch.nn.Module):
 @pytest.fixture
 def importable_model(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A model whose class a new process finds on the import path."""
-    monkeypatch.syspath_prepend(str(MODEL_FILE.parent))
-    spec = importlib.util.spec_from_file_location("importable_models", MODEL_FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "importable_models", module)
-    spec.loader.exec_module(module)
-    return module.ImportableModel()
+    monkeypatch.syspath_prepend(str(MODELS))
+    return importlib.import_module("importable_models").ImportableModel()
 
 
 @pytest.fixture(params=["__main__", "made_at_run_time", "missing.module"])

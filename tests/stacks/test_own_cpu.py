@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import shlex
 import subprocess
 import sys
 from typing import Any
@@ -26,15 +25,16 @@ OWN = [
     if each.has_probe and each.environment.kind == "own"
 ]
 OWN_ON_CPU = [each for each in OWN if "cpu" in each.devices]
-FORWARD_WORKFLOWS = tuple(workflow.id for workflow in OWN_ON_CPU if "forward" in workflow.tasks)
-TEXT_WORKFLOWS = tuple(workflow.id for workflow in OWN_ON_CPU if "generate" in workflow.tasks)
-#: Half precisions that are known to work.
-HALF = {
-    "openvino": "bfloat16",
-    "iree": "bfloat16",
-    "openxla-jax": "bfloat16",
-    "torch-compile-openxla": "bfloat16",
-}
+FFN, LARGE_FFN = "synthetic/ffn@512x2048", "synthetic/ffn-multilayer@4096x11008x6"
+#: Half precisions that are known to work, and models whose weights IREE keeps in an archive.
+FURTHER = [
+    ("openvino", FFN, "bfloat16"),
+    ("iree", FFN, "bfloat16"),
+    ("openxla-jax", FFN, "bfloat16"),
+    ("torch-compile-openxla", FFN, "bfloat16"),
+    ("iree", LARGE_FFN, "float32"),
+    ("iree", LARGE_FFN, "bfloat16"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -72,34 +72,20 @@ def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
     }
 
 
-FORWARD = [pytest.param(each, [], [1, 4], id=each) for each in FORWARD_WORKFLOWS]
-TEXT = [
-    pytest.param(each, shlex.split("--task generate --model demo/llama --batch-sizes 1,4"), [1, 4])
-    for each in TEXT_WORKFLOWS
+OPTIONS = {"forward": "", "generate": "--task generate --model demo/llama --batch-sizes 1,4"}
+BOTH_TASKS = [
+    pytest.param(each.id, options.split(), [1, 4], id=f"{each.id}-{task}")
+    for task, options in OPTIONS.items()
+    for each in OWN_ON_CPU
+    if task in each.tasks
 ]
-HALVES = [
-    pytest.param(
-        each,
-        f"--model synthetic/ffn@512x2048 --dtype {dtype} --batch-sizes 1".split(),
-        [1],
-        id=f"{each}-{dtype}",
-    )
-    for each, dtype in HALF.items()
-]
-ARCHIVES = [
-    pytest.param(
-        "iree",
-        f"--model synthetic/ffn-multilayer@4096x11008x6 --dtype {dtype} --batch-sizes 1".split(),
-        [1],
-        id=f"iree-archive-{dtype}",
-    )
-    for dtype in ("float32", "bfloat16")
+ONE_SIZE = [
+    pytest.param(each, f"--model {model} --dtype {dtype} --batch-sizes 1".split(), [1])
+    for each, model, dtype in FURTHER
 ]
 
 
-@pytest.mark.parametrize(
-    ("workflow", "options", "batch_sizes"), [*FORWARD, *TEXT, *HALVES, *ARCHIVES]
-)
+@pytest.mark.parametrize(("workflow", "options", "batch_sizes"), [*BOTH_TASKS, *ONE_SIZE])
 def test_every_workflow_is_probed_in_its_environment(
     workflow: str, options: list[str], batch_sizes: list[int], advise: RunCli
 ) -> None:

@@ -125,18 +125,6 @@ def ask(address: str, body: Any) -> tuple[int, Any]:
         return problem.code, None
 
 
-def expected_rows(rows: np.ndarray[Any, Any]) -> Any:
-    """Return what the demonstration model computes; the recipe has its seed."""
-    torch.manual_seed(0)
-    torch.backends.mha.set_fastpath_enabled(False)
-    layer = torch.nn.TransformerEncoderLayer(
-        16, 2, 32, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
-    )
-    model = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
-    with torch.inference_mode():
-        return model(torch.from_numpy(rows)).numpy()
-
-
 @pytest.mark.stack
 @pytest.mark.parametrize(
     ("workflow", "options"),
@@ -152,6 +140,15 @@ def test_requests_of_several_clients_share_a_call(
     asked = builders.question(model=MODEL, input_tokens=6)
     script = printed(asked, INPUTS, 4, joins_requests=True, workflow=workflow, **options)
     rows = np.random.default_rng(3).standard_normal((6, 6, 16)).astype(np.float32)
+    # The demonstration model; the recipe has its seed.
+    torch.manual_seed(0)
+    torch.backends.mha.set_fastpath_enabled(False)
+    layer = torch.nn.TransformerEncoderLayer(
+        16, 2, 32, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+    )
+    model = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    with torch.inference_mode():
+        expected = model(torch.from_numpy(rows)).numpy()
     wrong = [
         {"inputs": value}
         for value in ([[1]], [], 1, [rows[:1].tolist()], [np.full((6, 16), "x").tolist()])
@@ -163,7 +160,7 @@ def test_requests_of_several_clients_share_a_call(
         with ThreadPoolExecutor(12) as clients:
             answers = list(clients.map(lambda body: ask(address, body), [*bodies, *wrong, b"{"]))
         outputs = np.array([outputs[0] for _, outputs in answers[: len(rows)]])
-        np.testing.assert_allclose(outputs, expected_rows(rows), atol=1e-5)
+        np.testing.assert_allclose(outputs, expected, atol=1e-5)
         assert {status for status, _ in answers[len(rows) :]} == {REFUSED}
         too_large = b" " * (max_bytes(INPUTS, 1) + 1)
         assert ask(address, too_large)[0] == TOO_LARGE
