@@ -217,26 +217,21 @@ def plan(*ids: str, excluded: Sequence[Excluded] = ()) -> Plan:
     )
 
 
-def excluded(workflow_id: str = "absent", **changes: Any) -> Excluded:
-    left_out = Excluded(
-        workflow=workflow_id,
-        status="not-installed",
-        reason="its environment has not been made",
-        fix="make it",
-    )
-    return replace(left_out, **changes)
+#: Of a workflow that cannot be measured.
+NOT_INSTALLED: dict[str, Any] = {
+    "status": "not-installed",
+    "reason": "its environment has not been made",
+    "fix": "make it",
+}
 
 
-def unmeasured(workflow_id: str = "absent", **changes: Any) -> UnmeasuredArm:
-    unmeasured = UnmeasuredArm(
-        arm=workflow_id,
-        workflow=workflow_id,
-        title=workflow_id.title(),
-        status="not-installed",
-        reason="its environment has not been made",
-        fix="make it",
-    )
-    return replace(unmeasured, **changes)
+def excluded(id_: str = "absent", **changes: Any) -> Excluded:
+    return Excluded(**{"workflow": id_, **NOT_INSTALLED, **changes})
+
+
+def unmeasured(id_: str = "absent", **changes: Any) -> UnmeasuredArm:
+    names = {"arm": id_, "workflow": id_, "title": id_.title()}
+    return UnmeasuredArm(**{**names, **NOT_INSTALLED, **changes})
 
 
 def visits(

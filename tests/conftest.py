@@ -25,7 +25,7 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
-ZONE = dt.timezone.utc
+IGNORED = shutil.ignore_patterns("__pycache__")
 #: What a test module has that imports a stack here or in a server of forks; see `tests/lazy.py`.
 IMPORTS_TORCH = re.compile(
     r'lazy import|reference_cases|run_script|stack_server|importorskip\("(torch|onnx|transformers)"'
@@ -214,16 +214,9 @@ def made_run(home: pathlib.Path) -> Run:
 
 
 def fill_fake_probes(probes: pathlib.Path) -> None:
-    shutil.copytree(
-        catalogue_files.probes_directory(),
-        probes,
-        ignore=shutil.ignore_patterns("workflows", "__pycache__"),
-    )
-    shutil.copytree(
-        FAKES / "probes" / "workflows",
-        probes / "workflows",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    replaced = shutil.ignore_patterns("workflows", "__pycache__")
+    shutil.copytree(catalogue_files.probes_directory(), probes, ignore=replaced)
+    shutil.copytree(FAKES / "probes" / "workflows", probes / "workflows", ignore=IGNORED)
     (probes / "workflows" / "__init__.py").write_text('"""Simulated workflows."""\n')
     for name, long, short in (
         ("runtime/cells.py", "request.warmup_seconds,", "request.warmup_seconds / 20,"),
@@ -244,11 +237,7 @@ def fake_probes(make_once: MakeOnce) -> pathlib.Path:
 def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The shipped catalogue with fake workflows, short deadlines, checks and standard budget."""
     catalogue = tmp_path_factory.mktemp("fakes") / "catalogue"
-    shutil.copytree(
-        catalogue_files.catalogue_directory(),
-        catalogue,
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    shutil.copytree(catalogue_files.catalogue_directory(), catalogue, ignore=IGNORED)
     shutil.copy(FAKES / "catalogue" / "workflows.toml", catalogue / "workflows.toml")
     sessions.shorten(
         catalogue / "presets.toml",
@@ -296,5 +285,5 @@ def context(home: pathlib.Path, fake_probes: pathlib.Path, fake_catalogue: pathl
         fake_probes,
         fake_catalogue,
         environment=os.environ,
-        now=lambda: dt.datetime(2026, 11, 21, 12, 0, next(counter) % 60, tzinfo=ZONE),
+        now=lambda: dt.datetime(2026, 11, 21, 12, 0, next(counter) % 60, tzinfo=dt.timezone.utc),
     )

@@ -209,13 +209,11 @@ def test_core_modules_of_the_worker_import_only_the_standard_library() -> None:
     assert answer.returncode == 0, answer.stderr
 
 
-def run_and_list_packages(
-    command: list[str], directory: pathlib.Path, home: pathlib.Path | None = None
-) -> tuple[set[str], str]:
+def run_and_list_packages(command: list[str], home: pathlib.Path) -> tuple[set[str], str]:
     """Run a command; return the packages that it loads, and its standard output."""
-    file = directory / "modules.json"
+    file = home / "modules.json"
     line = [sys.executable, "-c", LIST_LOADED_MODULES, str(file), *command]
-    answer = run_command(line, {"P3_ADVISOR_HOME": str(home or directory)})
+    answer = run_command(line, {"P3_ADVISOR_HOME": str(home)})
     assert answer.returncode == 0, answer.stderr
     return {name.partition(".")[0] for name in json.loads(file.read_text())}, answer.stdout
 
@@ -361,13 +359,11 @@ def test_a_table_without_a_module_needs_the_reason(extended: Context) -> None:
 
 
 @pytest.mark.slow
-def test_an_added_workflow_is_measured_and_shown(extended: Context, tmp_path: pathlib.Path) -> None:
+def test_an_added_workflow_is_measured_and_shown(extended: Context) -> None:
     workflows = extended.probes / "workflows"
     shutil.copy(workflows / "quick.py", workflows / "throw_away.py")
     run = sessions.execute_run(extended, sessions.short_options("throw-away"))
     assert set(answer_of_run(run).results.by_arm) == {"pytorch-eager", "throw-away"}
-    loaded, shown = run_and_list_packages(
-        ["show", "--json"], tmp_path, home=run.directory.parents[1]
-    )
+    loaded, shown = run_and_list_packages(["show", "--json"], run.directory.parents[1])
     assert "throw-away" in [each["arm"] for each in json.loads(shown)["scores"]]
     assert loaded & NEVER_LOADED == set()

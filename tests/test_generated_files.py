@@ -17,11 +17,7 @@ from advisor.domain.workflow import Environment
 from advisor.probing import env_registry
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def environments() -> dict[str, Environment]:
-    return env_registry.own_environments(catalogue_files.load().workflows)
+ENVIRONMENTS = env_registry.own_environments(catalogue_files.load().workflows)
 
 
 def test_no_generated_file_is_stale() -> None:
@@ -37,25 +33,21 @@ def test_a_missing_or_changed_file_is_stale(tmp_path: pathlib.Path) -> None:
     assert generate.stale_files(texts) == [changed, missing]
 
 
-def test_changed_requirements_and_conflicts_change_the_extras_and_nothing_else(
-    environments: dict[str, Environment],
-) -> None:
-    iree = replace(environments["iree"], requirements=("iree==9",), conflicts=("max",))
-    rendered = extras.render(PYPROJECT, {**environments, "iree": iree})
+def test_changed_requirements_and_conflicts_change_the_extras_and_nothing_else() -> None:
+    iree = replace(ENVIRONMENTS["iree"], requirements=("iree==9",), conflicts=("max",))
+    rendered = extras.render(PYPROJECT, {**ENVIRONMENTS, "iree": iree})
     project = msgspec.toml.decode(rendered)
     assert project["project"]["optional-dependencies"]["iree"] == ["iree==9"]
     assert [{"extra": "iree"}, {"extra": "max"}] in project["tool"]["uv"]["conflicts"]
-    assert extras.render(rendered, environments) == PYPROJECT
+    assert extras.render(rendered, ENVIRONMENTS) == PYPROJECT
 
 
-def test_a_new_environment_gets_an_extra_and_a_removed_one_loses_it(
-    environments: dict[str, Environment],
-) -> None:
+def test_a_new_environment_gets_an_extra_and_a_removed_one_loses_it() -> None:
     new = Environment(kind="own", requirements=("new==1", "torch"), conflicts=("iree",))
-    rendered = extras.render(PYPROJECT, {**environments, "new-stack": new})
+    rendered = extras.render(PYPROJECT, {**ENVIRONMENTS, "new-stack": new})
     assert '\nnew-stack = [\n  "new==1",\n  "torch",\n]\n' in rendered
     assert '  [{ extra = "new-stack" }, { extra = "iree" }],\n' in rendered
-    assert extras.render(rendered, environments) == PYPROJECT
+    assert extras.render(rendered, ENVIRONMENTS) == PYPROJECT
 
 
 def test_two_environments_that_name_each_other_conflict_once() -> None:

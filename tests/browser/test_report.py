@@ -26,14 +26,8 @@ from advisor.report import page
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUM = next(
-    (
-        found
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (found := shutil.which(name))
-    ),
-    None,
-)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 # Chromium does not come with the Python packages. `.ci/run` tries to install it; without it these
 # tests are skipped with the reason.
 pytestmark = [
