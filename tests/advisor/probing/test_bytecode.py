@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -89,6 +90,16 @@ def test_the_users_interpreter_alone_has_its_bytecode_there(
     assert variables.get(bytecode.DIRECTORY_VARIABLE) == expected
 
 
+def bytecode_of_workers() -> set[str | None]:
+    found = set()
+    for each in psutil.Process().children(recursive=True):
+        # Another process may end meanwhile.
+        with contextlib.suppress(psutil.Error):
+            if any(part.endswith("worker.py") for part in each.cmdline()):
+                found.add(each.environ().get(bytecode.DIRECTORY_VARIABLE))
+    return found
+
+
 def test_a_run_compiles_beside_its_imports_alone(
     context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,8 +116,7 @@ def test_a_run_compiles_beside_its_imports_alone(
             if isinstance(reported, PhaseStarted):
                 beside.setdefault(reported.phase, set()).add(is_compiling(home / "bytecode"))
             if not directories:
-                workers = psutil.Process().children(recursive=True)
-                directories = {each.environ().get(bytecode.DIRECTORY_VARIABLE) for each in workers}
+                directories = bytecode_of_workers()
     assert directories == {str(home / "bytecode")}
     assert True in beside.pop("import")
     # The first measurement is that of the processor's peak rates.
