@@ -55,9 +55,9 @@ EXIT_CODES = {
     "2": "usage error (an option, a name, a file or the model), or two runs that are not "
     "comparable",
     "3": "the machine or an environment lacks something, such as a GPU or torch",
-    "4": "no answer, or only eager PyTorch was measured: the budget was spent, the machine was not "
-    "fit to measure on, a figure may or may not meet `--require`, a length of a mix was not "
-    "measured, `verify` is undecided, or a comparison is with `--fail-on-undecided`",
+    "4": "no answer: the budget was spent before another arm than eager PyTorch was measured, the "
+    "machine was not fit to measure on, a figure may or may not meet `--require`, a length of a "
+    "mix was not measured, `verify` is undecided, or a comparison is with `--fail-on-undecided`",
     "129": "ended by a hang-up",
     "130": "ended by an interrupt",
     "143": "ended by a termination signal",
