@@ -6,6 +6,7 @@ import pathlib
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from unittest import mock
 
 import builders
 import pytest
@@ -161,3 +162,14 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
     stored = run.state().starts
     assert stored["quick"] == (cold, wrong)
     assert [each.way for each in stored[builders.BASELINE]] == [COLD]
+
+
+def test_starts_import_packages_as_they_were_installed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = builders.replace(sessions.run_config(tmp_path, tmp_path), bytecode=mock.Mock())
+    progress = mock.Mock(question=builders.question(), session=mock.Mock(config=config))
+    monkeypatch.setattr(starts, "open_session", opened := mock.Mock(side_effect=InterruptedError))
+    with pytest.raises(InterruptedError):
+        next(starts._measure_arm(progress, builders.arm("x"), None, [mock.Mock()], 0.0))
+    assert opened.call_args.args[0].bytecode is None

@@ -65,8 +65,8 @@ def test_sources_are_those_of_the_library_of_packages_and_of_what_they_require(
     ]
 
 
+@pytest.mark.usefixtures("library")
 def test_bytecode_is_where_python_looks_for_it(
-    library: pathlib.Path,
     packages: pathlib.Path,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -94,7 +94,6 @@ def test_bytecode_is_where_python_looks_for_it(
     (packages / "three/__init__.py").write_text("value = 2\n")
     bytecode.main(str(directory), "1", "one", "three")
     assert removed.exists()
-    del library
 
 
 def test_packages_with_bytecode_beside_their_sources_need_none(
