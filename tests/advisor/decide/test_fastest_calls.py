@@ -200,7 +200,6 @@ def test_undisturbed_calls_are_short_faster_than_the_typical_one_and_agree_over_
 def test_a_call_that_is_shorter_than_any_wait_did_not_wait(
     milliseconds: float, share: float
 ) -> None:
-    """All calls take as long, which shows nothing of longer ones."""
     visits = [[milliseconds / 1e3] * 8] * 2
     assert fastest_calls.least_share(visits, waited=0.95, threads=1) == pytest.approx(share)
 

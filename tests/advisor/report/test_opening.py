@@ -223,9 +223,8 @@ def test_outputs_that_were_not_checked_are_named_without_an_answer_too() -> None
     checked = builders.checked(accuracy_class="unchecked", accuracy=accuracy)
     made = built_answers.with_measurement(built_answers.answer(), correctness=(checked,))
     problem = Problem.of(MachineUnfitError("the machine was busy", "wait"))
-    summary = text_report.render_summary(
-        builders.replace(made, recommendation=None, problem=problem), 80
-    )
+    unanswered = builders.replace(made, recommendation=None, problem=problem)
+    summary = text_report.render_summary(unanswered, 80)
     assert why_unchecked(checked) in " ".join(summary.split())
 
 
