@@ -40,8 +40,8 @@ ALIKE, FEWEST_ALIKE = 1.15, 3
 #: Seconds that a thread waits at least for another process: a tick of Linux at 250 Hz, and at 1000
 #: Hz, its highest rate. No wait fits into a shorter call.
 TIME_SLICE, SHORTEST_WAIT = 0.004, 0.001
-#: The share of waiting time is measured no more precisely than this.
-LEAST_SHARE = 0.01
+#: The share of waiting time is measured no more precisely than this, and no call is shorter.
+LEAST_SHARE, SHORTEST_CALL = 0.01, 0.00001
 #: Most values that a resample looks at; more are thinned evenly.
 MOST_VALUES = 4000
 #: Seconds of the calls of each visit.
@@ -317,12 +317,12 @@ def least_share(visits: Sequence[Sequence[float]], waited: float, threads: int) 
 
     All calls may have been disturbed if the fastest ones of several visits do not agree: next to
     six busy processes the fastest calls of 2.5 ms took 12, 14 and 20 ms. The same holds if the
-    typical call is as fast: next to a process that shares a processor with a thread, each of 60
-    calls of 1 ms took 124 ms or more. Each call may then have waited for as long as all threads
-    did, which is the share `waited` of the visit. Calls that agree, but take longer than a wait,
-    may all have had the same waits: next to four busy processes the fastest calls of 3 ms took 12.0
-    to 12.6 ms in five visits. They may have waited for as long as one of the threads did. A call
-    of less than `SHORTEST_WAIT` did not wait.
+    typical call is as fast: next to a process that shares a processor with a thread, each of 18
+    calls of 0.5 ms took 140 ms. Each call may then have waited for as long as all threads did,
+    which is the share `waited` of the visit; where that is all of it, nothing is known. Calls that
+    agree, but take longer than a wait, may all have had the same waits: next to four busy processes
+    the fastest calls of 3 ms took 12.0 to 12.6 ms in five visits. They may have waited for as long
+    as one of the threads did. A call of less than `SHORTEST_WAIT` did not wait.
     """
     fastest = fastest_call(visits, fewest=1)
     if fastest is None or fastest < SHORTEST_WAIT:
@@ -331,7 +331,7 @@ def least_share(visits: Sequence[Sequence[float]], waited: float, threads: int) 
     alike = sum(min(each) <= ALIKE * fastest for each in visits)
     if fastest < FASTER * typical and alike >= FEWEST_ALIKE:
         waited = 0.0 if fastest < TIME_SLICE else waited / threads
-    return max(1.0 - waited, LEAST_SHARE)
+    return 1.0 - waited if waited < 1.0 - LEAST_SHARE else min(SHORTEST_CALL / fastest, LEAST_SHARE)
 
 
 def fastest_call_error(visits: Sequence[Sequence[float]]) -> float:
