@@ -167,11 +167,9 @@ class Report:
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the format of the suffix; raise `OptionValueError` for one without a format."""
         path, suffixes = pathlib.Path(file), answer_files.SUFFIXES
-        if path.suffix not in suffixes:
-            raise OptionValueError(
-                f"unknown format {path.suffix!r}", choose_among(path.suffix, suffixes)
-            )
-        content = answer_files.write(path.suffix[1:], self.answer)
+        if (suffix := path.suffix.lower()) not in suffixes:
+            raise OptionValueError(f"unknown format {suffix!r}", choose_among(suffix, suffixes))
+        content = answer_files.write(suffix[1:], self.answer)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 

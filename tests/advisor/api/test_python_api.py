@@ -71,7 +71,7 @@ def test_a_question_is_measured_silently_and_the_run_is_loaded_again(
     file = run.save(tmp_path / "run.json")
     jsonschema.Draft202012Validator(schemas.generate("run")).validate(json.loads(file.read_text()))
     assert first_line(run.answer) in repr(run)
-    assert run.save(tmp_path / "run.html").read_text().startswith("<!DOCTYPE html>")
+    assert run.save(tmp_path / "run.HTML").read_text().startswith("<!DOCTYPE html>")
 
 
 def test_a_document_is_decided_again_without_a_measurement() -> None:
