@@ -118,7 +118,7 @@ def test_a_run_compiles_beside_its_imports_alone(
             if not directories:
                 directories = bytecode_of_workers()
     assert directories == {str(home / "bytecode")}
-    assert True in beside.pop("import")
+    assert any(beside.pop("import"))  # those of workers that start later follow it
     # The first measurement is that of the processor's peak rates.
     assert next(iter(beside)) == "measure"
     assert set.union(*beside.values()) == {False}
