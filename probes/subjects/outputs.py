@@ -22,6 +22,8 @@ MAX_DEPTH = 16
 #: Types of values that are compared besides tensors.
 VALUES = (bool, int, float, str, np.generic)
 CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
+#: A GPU writes into page-locked memory of this size, from where outputs that are larger are copied.
+STAGING_BYTES = 1 << 25
 
 
 def collect(output: Any, seen: frozenset[int] = frozenset()) -> list[Any]:
@@ -55,16 +57,39 @@ def collect(output: Any, seen: frozenset[int] = frozenset()) -> list[Any]:
 
 
 def _on_host(tensor: torch.Tensor) -> Any:
-    host = tensor.detach().to("cpu", copy=True)
+    is_plain = tensor.layout is torch.strided and not tensor.is_quantized
+    if tensor.is_cuda and is_plain and tensor.nbytes > STAGING_BYTES:
+        host = copy_in_parts(tensor.detach())
+    else:
+        host = tensor.detach().to("cpu", copy=True)
     if host.is_quantized:
         host = host.dequantize()
     if host.layout is not torch.strided:
         host = host.to_dense()
     if host.is_complex():
         host = torch.view_as_real(host.resolve_conj())
-    if host.is_floating_point() and host.dtype not in {torch.float32, torch.float64}:
+    if is_lower_precision(host):
         host = host.float()
     return host.resolve_neg().numpy()
+
+
+def is_lower_precision(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.dtype not in {torch.float32, torch.float64}
+
+
+def copy_in_parts(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy on the host, with lower precisions as float32.
+
+    PyTorch's own copy of 0.8 GB from an H200 takes 0.6 s.
+    """
+    flat = tensor.contiguous().view(-1)
+    dtype = torch.float32 if is_lower_precision(flat) else flat.dtype
+    host = torch.empty(tensor.shape, dtype=dtype)
+    count = STAGING_BYTES // flat.itemsize
+    staging = torch.empty(count, dtype=flat.dtype, pin_memory=flat.is_cuda)
+    for source, target in zip(flat.split(count), host.view(-1).split(count), strict=True):
+        target.copy_(staging[: len(source)].copy_(source))
+    return host
 
 
 def _parts(output: Any) -> list[Any]:
