@@ -64,7 +64,10 @@ def end_with_caller() -> None:
 
 
 def find_sources(packages: Iterable[str]) -> Iterator[pathlib.Path]:
-    """Yield those of the standard library, of the packages, and of what these require."""
+    """Yield those of the standard library, of the packages, and of what these require.
+
+    Packages use what is installed of their extras: transformers imports scikit-learn for GPT-2.
+    """
     library = pathlib.Path(sysconfig.get_path("stdlib"))
     for file in library.rglob("*.py"):
         if LEFT_OUT.isdisjoint(file.relative_to(library).parts):
@@ -81,8 +84,7 @@ def find_sources(packages: Iterable[str]) -> Iterator[pathlib.Path]:
         for each in distribution.files or ():
             if each.suffix == ".py" and LEFT_OUT.isdisjoint(each.parts):
                 yield pathlib.Path(each.locate())
-        required = [each for each in distribution.requires or () if "extra ==" not in each]
-        names[:0] = [re.split(r"[^\w.-]", each)[0] for each in required]
+        names += [re.split(r"[^\w.-]", each)[0] for each in distribution.requires or ()]
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ def test_sources_are_those_of_the_library_of_packages_and_of_what_they_require(
         library / "json/decoder.py",
         packages / "one/__init__.py",
         packages / "two/__init__.py",
+        packages / "three/__init__.py",
     ]
 
 
