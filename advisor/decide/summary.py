@@ -56,7 +56,9 @@ def collect_results(
         for shape in races
     }
     peaks = device_peaks(state, question.dtype)
-    measurements = _measure_arms(state, log_speedups, peaks, question, noise) if races else []
+    # Without a baseline there is no speed-up.
+    is_measured = bool(races) and baseline in log_speedups
+    measurements = _measure_arms(state, log_speedups, peaks, question, noise) if is_measured else []
     own = next((each for each in measurements if each.arm == baseline), None)
     processes = [len(each) for shapes in log_speedups.values() for each in shapes.values()]
     # Those of the duplicate with two rounds or more, at every shape.

@@ -10,6 +10,7 @@ the states of an LSTM have outputs without rows.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,7 @@ from probes.checking.text_reference import TokenReference
 from probes.device_work import run_queue_seconds
 from probes.events import STALL_RATIO, STALL_SECONDS, NewShapeHandling, NewShapeResult
 from probes.protocol import Request
+from probes.runtime.failures import try_optional
 from probes.shape import Shape, other_length
 
 #: The fastest of several steady calls counts, so that a burst of load does not show: at most this
@@ -65,15 +67,19 @@ def read_coupled_rows(request: Request) -> bool | None:
 
 
 def has_coupled_rows(cell: ProgramCell, reference: Reference, built: list[int]) -> bool:
-    """Take eager PyTorch's cell of the largest batch; outputs without rows count as coupled."""
+    """Take eager PyTorch's cell of the largest batch; outputs without rows count as coupled.
+
+    A batch size that the model refuses says nothing: every worker refuses it.
+    """
     inputs = reference.inputs[0]
     known = cell.call(inputs)
     tensors = [each for each in known if isinstance(each, np.ndarray)]
     is_coupled = not is_batched(tensors, len(inputs[0]))
     for size in (1, max(built) + 1):
-        outputs = cell.call(take_rows(inputs, size))
-        is_coupled = is_coupled or bool(
-            find_difference(outputs, take_rows(known, size), reference, cell.rules)
+        outputs = try_optional(functools.partial(cell.call, take_rows(inputs, size)))
+        is_coupled = is_coupled or (
+            outputs is not None
+            and find_difference(outputs, take_rows(known, size), reference, cell.rules) is not None
         )
     return is_coupled
 

@@ -116,29 +116,31 @@ def test_a_constraint_only_removes(
 
 
 @pytest.mark.parametrize(
-    ("ending", "crashed", "problem"),
+    ("ending", "failed", "problem", "rounds"),
     [
-        ("out-of-time", (), "budget-spent"),
-        ("out-of-time", (builders.BASELINE,), "budget-spent"),
-        ("decided", (builders.BASELINE,), "nothing-viable"),
-        ("decided", (), "nothing-viable"),
+        ("out-of-time", (), "budget-spent", 0),
+        ("out-of-time", (builders.BASELINE,), "budget-spent", 0),
+        ("decided", (builders.BASELINE,), "nothing-viable", 0),
+        ("decided", (builders.BASELINE,), "nothing-viable", 4),
+        ("decided", (), "nothing-viable", 0),
     ],
 )
 def test_a_run_without_a_measured_arm_has_a_problem(
-    ending: EndCause, crashed: tuple[str, ...], problem: str
+    ending: EndCause, failed: tuple[str, ...], problem: str, rounds: int
 ) -> None:
-    crash = Outcome(
-        Failure("crashed", phase="measure", signal="SIGSEGV", reason="it ended", fix="update it")
-    )
+    wrong = Outcome(Failure("incorrect", phase="new-shapes", reason="it is wrong", fix="update it"))
     arms = (builders.BASELINE, builders.DUPLICATE, *ARMS)
-    processes = {arm: builders.process(outcome=crash if arm in crashed else None) for arm in arms}
+    visits = builders.visits([0.1] * rounds)
+    processes = {
+        arm: builders.process(*visits, outcome=wrong if arm in failed else None) for arm in arms
+    }
     state = builders.run_state(processes, last_groups={1: arms}, closed={1: ending})
     answer = answer_from_state(header_of(), state)
     assert (answer.scores, answer.recommendation) == ((), None)
     assert answer.problem is not None
     assert (answer.problem.name, answer.problem.next_step == "update it") == (
         problem,
-        problem == "nothing-viable" and bool(crashed),
+        problem == "nothing-viable" and bool(failed),
     )
 
 
