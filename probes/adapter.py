@@ -120,7 +120,7 @@ class Subject:
         raise ModelError(*NO_LENGTH)
 
     def describe_inputs(self) -> tuple[InputSpec, ...] | None:
-        """Return what a snippet needs to make inputs of a PyTorch module; None for other models."""
+        """Return what a snippet needs to make such inputs; None where it asks for texts."""
         return None
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:

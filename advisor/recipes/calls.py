@@ -63,12 +63,13 @@ def call_class(
 
 
 def random_values(each: InputSpec, batch_size: int) -> str:
-    shape = f"({', '.join(map(str, (batch_size, *each.shape)))})"
-    if each.low is not None and each.high is not None:
-        return f"torch.randint({each.low}, {each.high}, {shape})"
     if not each.dtype.isidentifier():
         raise NoRecipeError(f"{each.dtype!r} is not a dtype", "measure again")
-    return f"torch.randn({shape}, dtype=torch.{each.dtype})"
+    shape, dtype = (batch_size, *each.shape) if each.batched else each.shape, f"torch.{each.dtype}"
+    if each.low is not None and each.high is not None:
+        cast = f", dtype={dtype}" if each.dtype != "int64" else ""
+        return f"torch.randint({each.low}, {each.high}, {shape}{cast})"
+    return f"torch.randn({shape}, dtype={dtype})"
 
 
 WIDTH = 100

@@ -67,7 +67,7 @@ def loading_lines(
                 path=quoted(file_name(model.name)),
                 given="\n".join(_given_lines(model.inputs)),
                 size=batch_size,
-                tokens=question.input_tokens,
+                values=[random_values(each, batch_size) for each in inputs or ()],
                 to_device=to_device(question),
             ).splitlines()
         case TransformersModel() as model:

@@ -15,7 +15,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from probes import arrays
 from probes.adapter import NO_LENGTH, Findings, ModelError, Subject
+from probes.checking import program_cell
 from probes.events import Workload
+from probes.facts import InputSpec
 from probes.protocol import Request
 from probes.shape import Shape
 from probes.subjects import onnx_inputs
@@ -124,6 +126,25 @@ class OnnxSubject(Subject):
             self._draw(value, generator, shape)
             for value, shape in zip(self._unoptimised.get_inputs(), shapes, strict=True)
         ]
+
+    def describe_inputs(self) -> tuple[InputSpec, ...]:
+        """Describe those of the first shape, which the reference worker has written.
+
+        Integers have the range of all input sets.
+        """
+        shape = self._request.shapes[0]
+        written = program_cell.load_inputs(self._request, shape)
+        is_fixed = all(isinstance(size, int) for size in self._first_dimensions())
+        declared, specs = self._unoptimised.get_inputs(), list[InputSpec]()
+        for value, *sets in zip(declared, *written, strict=True):
+            sizes, dtype = sets[0].shape, sets[0].dtype
+            is_free = not all(isinstance(size, int) for size in value.shape[:1])
+            is_batched = sizes[:1] == (shape.batch_size,) and (is_free or is_fixed)
+            values = np.concatenate([each.reshape(-1) for each in sets])
+            is_drawn = dtype.kind != "f" and values.size
+            bounds = (int(values.min()), int(values.max()) + 1) if is_drawn else (None, None)
+            specs.append(InputSpec("", sizes[is_batched:], dtype.name, is_batched, *bounds))
+        return tuple(specs)
 
     def tensors(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Return the inputs as PyTorch's tensors on the device."""

@@ -133,7 +133,8 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(here: pathlib.Path) -> None:
     for feeding in ("io-binding", "host"):
         integration = integration_of(onnxruntime_cpu, subject, feeding=feeding)
         question = builders.question(model=OnnxModel(name="/secret/net.onnx"))
-        names = run_snippet(compose_snippet(question, 4, integration))
+        known = [InputSpec("", (3,), "float32")]
+        names = run_snippet(compose_snippet(question, 4, integration, known))
         expected = module(names["inputs"][0]).detach().numpy()
         np.testing.assert_allclose(names["output"][0], expected, atol=1e-6)
         assert expected.shape == (4, 2)
