@@ -157,10 +157,10 @@ def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[st
     lines = lines_for(answer.question, advised.measured.integration, size)
     if lines and TRAINING_MODE in advised.measured.adjusted:
         lines = f"model.eval()  # it was returned in training mode\n{lines}"
-    if answer.results.inputs is not None:
-        lines = call_as_given(answer.question, lines, answer.results.inputs.tensors)
     if lines and keeps_memory(answer):
         lines = f"{KEEPS_MEMORY}\n{lines}"
+    if answer.results.inputs is not None:
+        lines = call_as_given(answer.question, lines, answer.results.inputs.tensors)
     return shorten(lines, most, part, known)
 
 

@@ -22,7 +22,7 @@ from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import Flip, ShapeAdvice, Side
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.text import MISSING, NO_BREAK_SPACE
-from advisor.recipes.snippet import KEEPS_MEMORY
+from advisor.recipes.snippet import KEEPS_MEMORY, NEEDS_WRAPPER
 from advisor.report import explanation, markdown, page, text_report
 from advisor.report.answer_files import REPORT_FORMATS
 from advisor.report.answer_lines import (
@@ -39,7 +39,7 @@ from advisor.report.headline import certainty_line
 from advisor.report.other_arms import flip_lines
 from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
-from probes.facts import FREED_MEMORY, TRAINING_MODE
+from probes.facts import FREED_MEMORY, TRAINING_MODE, InputSpec
 
 NONE = built_answers.without_advice(
     built_answers.answer(),
@@ -440,3 +440,7 @@ def test_the_short_answer_says_that_eager_was_timed_with_freed_memory_kept(arm: 
         " ".join(each) for each in (words, KEEPS_MEMORY.split(), MEMORY_KEPT.split())
     )
     assert (code in found, line in found) == (arm is None, arm is not None)
+    named = InputSpec("x", (3,), "float32")
+    inputs = MeasuredInputs(fixed=0, has_length=True, has_batch=True, tensors=(named,))
+    made = built_answers.with_results(made, inputs=inputs)
+    assert code_lines(made, 5, 3)[:1] == ([NEEDS_WRAPPER] if arm is None else [])
