@@ -229,6 +229,9 @@ class BudgetSpentError(UserError, exit_code=4):
     """The budget ended before the first measurement that a decision needs."""
 
 
+OPEN_ALONE = "open the model by itself in the same interpreter"
+
+
 def error_of(name: str, failure: Failure | None) -> UserError:
     """Return the error for the failure of a worker without which nothing can be measured."""
     match failure:
@@ -243,9 +246,9 @@ def error_of(name: str, failure: Failure | None) -> UserError:
                 " provides this module under another name",
             )
         case Failure("model-refused", reason=reason, fix=fix):
-            return ModelRefusedError(
-                reason, fix or "open the model by itself in the same interpreter"
-            )
+            return ModelRefusedError(reason, fix or OPEN_ALONE)
+        case Failure("crashed", "open", reason=reason, fix=fix):
+            return ModelRefusedError(f"opening the model failed: {reason}", fix or OPEN_ALONE)
         case Failure("disk-full", reason=reason, fix=fix):
             return NotWritableError(
                 f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"

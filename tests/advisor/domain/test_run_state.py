@@ -81,15 +81,19 @@ def test_the_reference_is_stored_when_its_worker_has_ended_without_a_failure() -
     assert not builders.run_state({}).has_reference
 
 
-RAISES = Outcome(Failure("model-failed", "correctness", "it raises", "mend it"))
-
-
 @pytest.mark.parametrize("arm", [REFERENCE, BASELINE])
-def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
-    state = builders.run_state({arm: builders.process(ready=False, outcome=RAISES)})
+@pytest.mark.parametrize(
+    ("failure", "name"),
+    [
+        (Failure("model-failed", "correctness", "it raises", "mend it"), "model-call"),
+        (Failure("crashed", "open", "it raises", "mend it", signal="SIGSEGV"), "model-refused"),
+    ],
+)
+def test_an_error_of_the_model_is_the_reason(arm: str, failure: Failure, name: str) -> None:
+    state = builders.run_state({arm: builders.process(ready=False, outcome=Outcome(failure))})
     problem = builders.known(state.early_error)
-    told = (problem.name, problem.what, problem.next_step)
-    assert told == ("model-call", "it raises", "mend it")
+    assert (problem.name, problem.next_step) == (name, "mend it")
+    assert problem.what.endswith("it raises")
 
 
 @pytest.mark.parametrize(
