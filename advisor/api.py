@@ -143,10 +143,10 @@ def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> s
             inspect.signature(model.forward).bind(**keywords)
     from probes.subjects import live_models  # noqa: PLC0415 - imports torch, which the caller has
 
-    what = f"{name} can be neither pickled nor exported"
-    next_step = "define it in a file and pass file.py:factory"
-    with reported_as(ModelRefusedError, what, next_step, live_models.NotSavableError):
+    try:
         return live_models.save(model, arguments, directory, keywords)
+    except live_models.NotSavableError as problem:
+        raise ModelRefusedError(f"{name}: {problem}", problem.fix) from problem
 
 
 def _split(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:

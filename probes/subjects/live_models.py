@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from probes.adapter import ModelError
 from probes.subjects import call_inputs
 
 #: What `torch.export` raises for models that it cannot export: its own errors are `RuntimeError`.
@@ -44,8 +45,8 @@ def create():
 '''
 
 
-class NotSavableError(Exception):
-    """The module can be neither pickled nor exported."""
+class NotSavableError(ModelError):
+    """The module can be neither pickled nor exported, or it does not take the inputs."""
 
 
 def save(
@@ -62,7 +63,9 @@ def save(
     arguments, named = call_inputs.detach((tuple(arguments), dict(keywords or {})))
     called, tensors = call_inputs.flatten(module, arguments, named)
     if not tensors:
-        raise NotSavableError("the example inputs have no tensor")
+        raise NotSavableError(
+            "the example inputs have no tensor", "pass those of a call of the model"
+        )
     names = {type(part).__module__ for part in module.modules()}
     if all(map(_can_import, names)):
         buffer = io.BytesIO()
@@ -119,9 +122,17 @@ def _export(
             return torch.export.export(copied, examples, dynamic_shapes=shapes)
         try:
             return torch.export.export(copied, examples)
-        except EXPORT_ERRORS as problem:
+        except EXPORT_ERRORS as failed:
+            problem: Exception = failed
+            reason = "it can be neither pickled nor exported"
+            fix = "define it in a file and pass file.py:factory"
+            try:
+                copied(*examples)
+            except EXPORT_ERRORS as raised:
+                problem, reason = raised, "it raises an error when it is called with these inputs"
+                fix = "call it with them in this process, and fix the error"
             lines = str(problem).strip().splitlines() or [type(problem).__name__]
-            raise NotSavableError(f"torch.export: {lines[0]}") from problem
+            raise NotSavableError(f"{reason}: {lines[0]}", fix) from problem
 
 
 def _create_folder(
