@@ -131,7 +131,8 @@ class ExampleLike(Argument):
     Integers and booleans are drawn from the example's values at the same position of its rows. If
     all rows are equal, integers are drawn from its range, and booleans with its share of `True`. A
     mask of ones, an example of two dimensions or more, gets rows that end early: a mask that leaves
-    nothing out is never tested. If they are `fixed`, the rows are repeated or cut to the batch.
+    nothing out is never tested. NaN and infinity stay at the positions of the example's rows. If
+    they are `fixed`, the rows are repeated or cut to the batch.
     """
 
     example: torch.Tensor
@@ -154,9 +155,14 @@ class ExampleLike(Argument):
         if is_discrete:
             return self._draw_discrete(generator, shape)
         values = self.example.double().cpu().numpy()
-        drawn = generator.standard_normal(shape) * (values.std() or 1.0) + values.mean()
+        finite = values[np.isfinite(values)]
+        mean, deviation = (finite.mean(), finite.std()) if finite.size else (0.0, 0.0)
+        drawn = generator.standard_normal(shape) * (deviation or 1.0) + mean
         # Equal values have no range.
-        drawn = drawn.clip(values.min(), values.max()) if values.std() else drawn
+        drawn = drawn.clip(finite.min(), finite.max()) if deviation else drawn
+        if finite.size < values.size:  # a missing value, or one of a mask
+            own = self._take_values(values, generator, shape)
+            drawn = np.where(np.isfinite(own), drawn, own) if deviation else own
         return self._host(torch.from_numpy(drawn))
 
     def lay_out(self, values: torch.Tensor) -> torch.Tensor:
@@ -171,11 +177,18 @@ class ExampleLike(Argument):
         back = [order.index(axis) for axis in range(like.dim())]
         return values.permute(order).contiguous().permute(back)
 
+    def _take_values(
+        self, values: Any, generator: np.random.Generator, shape: tuple[int, ...]
+    ) -> Any:
+        """Return those of the example at the same position of its rows."""
+        if not self.batched:
+            return values
+        return np.take_along_axis(values, generator.integers(0, len(values), size=shape), axis=0)
+
     def _draw_discrete(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         values = self._host(self.example)
         if self.batched and (values != values[:1]).any():
-            rows = generator.integers(0, len(values), size=shape)
-            return np.take_along_axis(values, rows, axis=0)
+            return self._take_values(values, generator, shape)
         if self.dtype == torch.bool:
             return np.asarray(generator.random(shape) < values.mean())
         low, high = int(values.min()), int(values.max())

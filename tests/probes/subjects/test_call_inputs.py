@@ -161,6 +161,15 @@ def test_floating_point_numbers_stay_in_the_range_of_the_example() -> None:
     assert len(np.unique(draw_like(torch.zeros(2, 4)))) > 1
 
 
+def test_missing_values_stay_at_the_positions_of_the_example() -> None:
+    drawn = draw_like(torch.tensor([[1.0, np.nan, 3.0], [2.0, np.nan, np.inf]]))
+    assert np.isfinite(drawn[:, 0]).all()
+    assert np.isnan(drawn[:, 1]).all()
+    assert {True, False} == {*np.isinf(drawn[:, 2])}
+    # One of a mask says which value another place has.
+    assert {*np.unique(draw_like(torch.tensor([[0.0, -np.inf], [0.0, 0.0]])))} == {0.0, -np.inf}
+
+
 @pytest.mark.parametrize("name", ["float64", "bfloat16", "float8_e4m3fn"])
 def test_fixed_values_are_the_rows_of_the_example(name: str) -> None:
     example = torch.randn(3, 4, dtype=torch.float64).to(getattr(torch, name))
