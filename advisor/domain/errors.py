@@ -230,6 +230,11 @@ class BudgetSpentError(UserError, exit_code=4):
 
 
 OPEN_ALONE = "open the model by itself in the same interpreter"
+#: What to do where the worker of the reference or the baseline has this status.
+NEXT_STEPS = {
+    "timed-out": "measure with a longer --budget, while nothing else uses the machine",
+    "nondeterministic": "let forward take what changes from call to call as an input and return it",
+}
 
 
 def error_of(name: str, failure: Failure | None) -> UserError:
@@ -259,13 +264,10 @@ def error_of(name: str, failure: Failure | None) -> UserError:
                 "create the same model in each process: seed what it draws, such as"
                 " numpy.random.default_rng(0), or keep it in parameters and buffers",
             )
-        case Failure("timed-out", reason=reason, fix=fix):
-            longer = "measure with a longer --budget, while nothing else uses the machine"
-            return _not_viable(name, reason, fix or longer)
         case Failure(reason=reason, fix=str(fix), skip_cause="out-of-time"):
             return BudgetSpentError(f"nothing was timed: {name} was {reason}", fix)
         case _:
-            return _not_viable(name, failure.reason, failure.fix)
+            return _not_viable(name, failure.reason, failure.fix or NEXT_STEPS.get(failure.status))
 
 
 def _not_viable(name: str, reason: str, fix: str | None) -> NothingViableError:

@@ -7,6 +7,7 @@ import pytest
 from builders import BASELINE, replace
 from built_measurements import WRONG
 
+from advisor.domain.errors import error_of
 from advisor.domain.plan import REFERENCE
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 
@@ -94,6 +95,14 @@ def test_an_error_of_the_model_is_the_reason(arm: str, failure: Failure, name: s
     problem = builders.known(state.early_error)
     assert (problem.name, problem.next_step) == (name, "mend it")
     assert problem.what.endswith("it raises")
+
+
+def test_a_baseline_that_varies_has_a_next_step_of_its_own() -> None:
+    varies, stops = (
+        Failure(status, "done", "it does") for status in ("nondeterministic", "crashed")
+    )
+    known = [error_of("eager", each).next_step for each in (varies, stops)]
+    assert known[0] != known[1]
 
 
 @pytest.mark.parametrize(
