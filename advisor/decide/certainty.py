@@ -253,7 +253,7 @@ def judge_certainty(
     return Decision(
         word=word,
         certainty=shares[advised.arm],
-        certain=shares[advised.arm] >= rule.clear_share,
+        certain=word is not None and shares[advised.arm] >= rule.clear_share,
         seed=contest.question.seed,
         chosen_for=_chosen_for(advised, contest.viable, results),
         fit=contest.fit,

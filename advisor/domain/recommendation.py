@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -108,8 +108,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     word: DecisionWord | None
     #: Share of the draws in which the advised arm loses at most 0.1 points of score.
     certainty: float
-    #: False if this share is too small for CLEAR.
-    certain: bool = True
+    certain: Annotated[
+        bool,
+        msgspec.Meta(description="whether `certainty` is enough for CLEAR; false without a word"),
+    ] = True
     seed: int
     chosen_for: ChosenFor
     #: False if the machine was busy or unsteady; the decision is then never CLEAR, unless

@@ -76,7 +76,7 @@ def test_nothing_is_decided_without_a_second_workflow_that_may_lead(
 def test_an_arm_that_is_alone_has_no_word() -> None:
     alone = raced(measured(BASELINE, 1.0, spread=0.0))
     _, found = assess(alone, outstanding={"late": 9.0})
-    assert (found.word, found.outstanding) == (None, ("late",))
+    assert (found.word, found.certain, found.outstanding) == (None, False, ("late",))
 
 
 @pytest.mark.parametrize(
