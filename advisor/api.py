@@ -82,7 +82,7 @@ def recommend(
     except UserError:
         drop_refused(run, context)
         raise
-    return Report(answer_of_run(run), run.header().catalogue)
+    return Report(answer_of_run(run), run.header().catalogue, run)
 
 
 @reports_errors
@@ -92,7 +92,8 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
     It is decided again with the present rubric. Raise `UnknownRunError` or `ExportFileError`.
     """
     context = Context.of_process()
-    return Report(answer_files.open_answer(os.fspath(name), context), context.catalogue())
+    answer, run = answer_files.open_with_run(os.fspath(name), context)
+    return Report(answer, context.catalogue(), run)
 
 
 def _read_options(

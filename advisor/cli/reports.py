@@ -60,7 +60,7 @@ def report(
     ] = ".",
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
-    from advisor.report import answer_files, recipe_text
+    from advisor.report import answer_files
 
     selected = parse_formats(formats)
     names = [tell_latest(name) for name in runs or ["latest"]]
@@ -75,10 +75,9 @@ def report(
     else:
         run, *elsewhere = [context.store.find(name) for name in names]
         answer = answer_files.answer_of_run(run, platforms=elsewhere)
-    code = recipe_text.render_recommended(answer, run) if "html" in selected else None
     others = [answer_files.answer_of_run(other) for other in elsewhere] if "csv" in selected else []
     for name in selected:
-        content = answer_files.write(name, answer, others, code)
+        content = answer_files.write(name, answer, run, others)
         file = pathlib.Path(directory) / f"{answer.run_id}.{name}"
         write_output(str(file), content)
         print_text(str(file))
@@ -175,16 +174,12 @@ def recipe(
         "write": recipe_text.render_write,
     }
     known_name("style", style, styles)
-    context, is_file = make_context(), answer_files.is_file(run)
-    if is_file and style != "snippet":
+    if answer_files.is_file(run) and style != "snippet":
         raise NoRecipeError(
             f"{run} has the lines that adopt a workflow, and --style {style} needs its run",
             "leave out --style, or import the run with p3-advisor import-run",
         )
-    stored = None if is_file else context.store.find(run)
-    answer = (
-        answer_files.answer_of_run(stored) if stored else answer_files.open_answer(run, context)
-    )
+    answer, stored = answer_files.open_with_run(run, make_context())
     ranked, found = arm_recipe.choose_recipe(answer, stored, arm, batch_size)
     text = styles[style](answer, ranked, found)
     if output != STANDARD_OUTPUT and pathlib.Path(output).is_file():

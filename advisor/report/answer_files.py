@@ -33,6 +33,7 @@ from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.results import Platform, Results
 from advisor.domain.rubric import Rubric
 from advisor.domain.run_state import Header, RunState
+from advisor.domain.text import escape_control_chars
 from advisor.domain.version import how_to_install
 from advisor.domain.wire import check_bounds
 from advisor.report import figures, markdown
@@ -42,29 +43,33 @@ from advisor.store.store import Store
 
 
 def write(
-    name: str, answer: Answer, elsewhere: Sequence[Answer] = (), recipe: str | None = None
-) -> str | bytes:
-    """Return an answer in a format; raise `MissingExtraError` if a library is missing."""
+    name: str, answer: Answer, run: Run | None = None, elsewhere: Sequence[Answer] = ()
+) -> bytes:
+    """Return the file of an answer in a format; without its run the recipe has lines alone.
+
+    Control characters of texts are escaped. Raise `MissingExtraError` if a library is missing.
+    """
     try:
-        return REPORT_FORMATS[name](answer, elsewhere, recipe)
+        content = REPORT_FORMATS[name](answer, run, elsewhere)
     except ModuleNotFoundError as problem:
         raise MissingExtraError(
             f"the package {problem.name} is not installed", how_to_install("export")
         ) from problem
+    return content if isinstance(content, bytes) else escape_control_chars(content).encode()
 
 
-def _write_page(answer: Answer, _: Sequence[Answer], recipe: str | None) -> str:
-    from advisor.report import page  # noqa: PLC0415 - template engines import slowly
+def _write_page(answer: Answer, run: Run | None, _: Sequence[Answer]) -> str:
+    from advisor.report import page, recipe_text  # noqa: PLC0415 - template engines import slowly
 
-    return page.render(answer, recipe)
+    return page.render(answer, recipe_text.render_recommended(answer, run))
 
 
 #: What writes the files of each format, whose names end with that of the format: from the answer,
-#: those of the same model on other devices, and the recipe of the recommended arm.
-REPORT_FORMATS: Mapping[str, Callable[[Answer, Sequence[Answer], str | None], str | bytes]] = {
+#: its run, and the answers of the same model on other devices.
+REPORT_FORMATS: Mapping[str, Callable[[Answer, Run | None, Sequence[Answer]], str | bytes]] = {
     "html": _write_page,
     "md": lambda answer, *_: markdown.render(answer),
-    "csv": lambda answer, elsewhere, _: figures.to_csv([answer, *elsewhere]),
+    "csv": lambda answer, _, elsewhere: figures.to_csv([answer, *elsewhere]),
     "json": lambda answer, *_: encode(AnswerDocument.of(answer)),
     "parquet": lambda answer, *_: figures.to_parquet(answer),
 }
@@ -167,6 +172,14 @@ def open_answer(
     # The run need not be stored here, so its id may open nothing.
     command = again.rerun_command or f"p3-advisor show {shlex.quote(name)} --json"
     return msgspec.structs.replace(again, rerun_command=command, foreign=True)
+
+
+def open_with_run(name: str, context: Context) -> tuple[Answer, Run | None]:
+    """Return the answer with its run; None for the answer of a file."""
+    if is_file(name):
+        return open_answer(name, context), None
+    run = context.store.find(name)
+    return answer_of_run(run), run
 
 
 def read_answer(name: str) -> Answer:

@@ -31,6 +31,7 @@ from advisor.report.answer_lines import code_lines
 from advisor.report.headline import write_headline
 from advisor.report.ranking import ranking_rows
 from advisor.report.text_report import where_more_is
+from advisor.store.runs import Run
 from probes.events import PhaseStarted
 
 if TYPE_CHECKING:
@@ -111,9 +112,10 @@ class _ProgressLine:
 class Report:
     """A run with its recommendation; `answer` has every figure, `catalogue` what explains it."""
 
-    def __init__(self, answer: Answer, catalogue: Catalogue) -> None:
+    def __init__(self, answer: Answer, catalogue: Catalogue, run: Run | None = None) -> None:
         self.answer = answer
         self.catalogue = catalogue
+        self._run = run
 
     @property
     def run_id(self) -> str:
@@ -143,7 +145,7 @@ class Report:
             priorities=parse_priorities(format_priorities(priorities)) if priorities else None,
             constraints=parse_constraints(text) if text is not None else None,
         )
-        return Report(again, self.catalogue)
+        return Report(again, self.catalogue, self._run)
 
     def compare(self, before: Report, *, threshold: float = 0.05) -> Comparison:
         """Compare this run with an earlier one; `threshold` is a share."""
@@ -164,13 +166,13 @@ class Report:
             ) from problem
         return pd.DataFrame(figures.rows(self.answer), columns=figures.COLUMNS)
 
+    @reports_errors
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the format of the suffix; raise `OptionValueError` for one without a format."""
         path, suffixes = pathlib.Path(file), answer_files.SUFFIXES
         if (suffix := path.suffix.lower()) not in suffixes:
             raise OptionValueError(f"unknown format {suffix!r}", choose_among(suffix, suffixes))
-        content = answer_files.write(suffix[1:], self.answer)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.write_bytes(answer_files.write(suffix[1:], self.answer, self._run))
         return path
 
     def __repr__(self) -> str:

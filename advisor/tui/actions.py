@@ -19,7 +19,7 @@ from advisor.domain.answer import Answer, is_out_of_time
 from advisor.domain.errors import UserError
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
-from advisor.domain.text import escape_control_chars, write_count
+from advisor.domain.text import write_count
 from advisor.execute import drafts, quiet
 from advisor.execute.drafts import DraftRun
 from advisor.execute.repetitions import leaders_of
@@ -254,7 +254,7 @@ def export(app: AdvisorApp, shown: ShownAnswer, *, explored: bool = False) -> No
         if file.suffix.lower() not in SUFFIXES:
             return f"use one of the extensions {', '.join(SUFFIXES)}"
         try:
-            content = render_answer(shown, file.suffix.lower())
+            content = answer_files.write(file.suffix.lower()[1:], shown.answer, shown.run)
             with file.open("xb") as new:
                 new.write(content)
         except OSError as problem:
@@ -265,11 +265,3 @@ def export(app: AdvisorApp, shown: ShownAnswer, *, explored: bool = False) -> No
         return ""
 
     app.push_screen(LineDialog(lead, str(pathlib.Path.cwd() / name), save))
-
-
-def render_answer(shown: ShownAnswer, extension: str) -> bytes:
-    from advisor.report import recipe_text
-
-    recipe = recipe_text.render_recommended(shown.answer, shown.run)
-    content = answer_files.write(extension[1:], shown.answer, recipe=recipe)
-    return content if isinstance(content, bytes) else escape_control_chars(content).encode()

@@ -1,4 +1,4 @@
-"""Runs controlled from the screens: skipped arms, retries, resumed runs, and exports."""
+"""Runs controlled from the screens: skipped arms, retries and resumed runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ from advisor.ask.context import Context
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.answer import Problem
 from advisor.execute import execution
-from advisor.report import recipe_text
-from advisor.report.answer_files import SUFFIXES, answer_of_run
-from advisor.store.runs import Run
 from advisor.tui import live, run_controller
-from advisor.tui.actions import render_answer
-from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen
@@ -87,16 +82,6 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     assert "--open" not in app.exit_message()
     assert not run.is_active()
     assert psutil.wait_procs(escaped, 30)[1] == []
-
-
-def test_only_an_exported_page_has_the_recipe_without_its_control_characters(
-    made_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recipe_text, "render_recommended", lambda *_: "print('the script')\x1b")
-    answer = ShownAnswer(answer_of_run(made_run), made_run.header().catalogue, made_run)
-    files = {each: render_answer(answer, each) for each in SUFFIXES}
-    assert [each for each, content in files.items() if b"the script" in content] == [".html"]
-    assert b"\x1b" not in files[".html"]
 
 
 async def test_leaving_a_run_that_goes_on_says_how_to_come_back(

@@ -22,9 +22,11 @@ from advisor.ask.context import Context
 from advisor.cli import schemas
 from advisor.domain import errors
 from advisor.domain.run_events import Finished, LoggedEvent, WorkerEnded
-from advisor.report import notebook
+from advisor.report import notebook, recipe_text
+from advisor.report.answer_files import SUFFIXES
 from advisor.report.headline import first_line
 from advisor.report.notebook import Report
+from advisor.store.runs import Run
 from probes.outcome import Failure, Outcome
 
 FILE = EVIDENCE / "cpu-demo.json"
@@ -82,6 +84,17 @@ def test_a_document_is_decided_again_without_a_measurement() -> None:
     assert other.recommendation is not None
     assert f"p3-advisor recipe {FILE}" in repr(run)
     assert run.compare(other).conclusion == "same-run"
+
+
+def test_only_a_saved_page_has_the_recipe_without_its_control_characters(
+    made_run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe_text, "render_recommended", lambda _, run: f"{run.directory}\x1b")
+    run = advisor.load(made_run.directory)
+    files = {each: run.save(tmp_path / f"run{each}").read_bytes() for each in SUFFIXES}
+    recipe = f"<code>{made_run.directory}".encode()
+    assert [each for each, content in files.items() if recipe in content] == [".html"]
+    assert b"\x1b" not in files[".html"]
 
 
 def test_the_documented_lines_work_without_advice(here: pathlib.Path) -> None:

@@ -392,7 +392,7 @@ def of_page(made: Answer) -> str:
 
 
 def of_json(made: Answer) -> str:
-    encoded = msgspec.json.decode(REPORT_FORMATS["json"](made, (), None))
+    encoded = msgspec.json.decode(REPORT_FORMATS["json"](made, None, ()))
     return "\n".join(line["text"] for line in encoded["headline"])
 
 
