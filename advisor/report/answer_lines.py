@@ -292,7 +292,7 @@ def when_repaid(answer: Answer, break_even: Sequence[BreakEven], most: int) -> s
     merged = ""
     if len(counts) > most:
         counts = {_count_requests(paid): [each.shape for each in paid]}
-        if all(each.high is not None for each in paid):
+        if all(_bounds(each)[1] for each in paid):
             sizes = {each.shape.batch_size for each in paid}
             merged = f", by {'batch size' if len(sizes) > 1 else 'length'}"
     found = [
@@ -305,18 +305,20 @@ def when_repaid(answer: Answer, break_even: Sequence[BreakEven], most: int) -> s
 
 
 def _count_requests(found: Sequence[BreakEven]) -> str:
-    """Return the range of the numbers; each has one, and may have no upper bound."""
-    low = _round(min(each.low if each.low is not None else each.requests or 0.0 for each in found))
-    highs = [each.high for each in found if each.high is not None]
-    if len(highs) < len(found):
-        return f"at least {low} requests"
-    high = _round(max(highs))
-    return text.write_count(low if low == high else f"{low} to {high}", "request")
+    """Return the range of the numbers with two significant digits, or its start alone."""
+    lows, highs = zip(*map(_bounds, found), strict=True)
+    rounded = [float(f"{each:.2g}") for each in (min(lows), max(highs))]
+    written = dict.fromkeys(text.format_number(each, decimals=0) for each in rounded)
+    if not all(highs):
+        return f"at least {next(iter(written))} requests"
+    return text.write_count(" to ".join(written), "request")
 
 
-def _round(requests: float) -> str:
-    """Return a number of requests with two significant digits."""
-    return text.format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
+def _bounds(found: BreakEven) -> tuple[float, float]:
+    """Return the bounds of a number, which are 1 at least; 0 for an upper one that says nothing."""
+    low = max((found.requests or 0.0) if found.low is None else found.low, 1.0)
+    high = 0.0 if found.high is None else max(found.high, 1.0)
+    return low, high if high <= text.WIDEST_RANGE * low else 0.0
 
 
 def _change(answer: Answer, ranked: RankedArm) -> str:
