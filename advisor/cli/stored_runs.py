@@ -22,7 +22,7 @@ from advisor.cli.output import (
 )
 from advisor.cli.run_output import print_answer, show_answer
 from advisor.domain.constraints import CRITERIA
-from advisor.domain.errors import ExportFileError, OptionValueError
+from advisor.domain.errors import CommandLineError, ExportFileError, OptionValueError
 from advisor.domain.text import write_count
 from advisor.store.runs import HistoryEntry
 
@@ -221,7 +221,13 @@ def delete(
     """Delete stored runs permanently; ask before."""
     store = make_context().store
     names = ", ".join(store.find(run).directory.name for run in runs)
-    if not yes:
-        typer.confirm(f"Delete {names} (--yes does not ask)?", abort=True, err=True)
+    try:
+        if not (yes or typer.confirm(f"Delete {names} (--yes does not ask)?", err=True)):
+            raise typer.Exit(1)
+    except typer.Abort as problem:
+        print_text(err=True)  # ends the line of the question
+        raise CommandLineError(
+            f"{names} not deleted: the input ended without an answer", "confirm with --yes"
+        ) from problem
     for run in runs:
         print_text(store.delete(run))

@@ -94,9 +94,9 @@ def test_a_run_can_be_annotated_and_deleted(
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-@pytest.mark.parametrize(("typed", "is_gone"), [("y\n", True), ("n\n", False), ("", False)])
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 1), ("", 2)])
 def test_delete_asks(
-    typed: str, is_gone: bool, is_terminal: bool, made_run: Run, run_program: RunProgram
+    typed: str, code: int, is_terminal: bool, made_run: Run, run_program: RunProgram
 ) -> None:
     program, terminal = pty.openpty()
     os.write(program, typed.encode() or b"\x04")
@@ -105,9 +105,10 @@ def test_delete_asks(
     answer = run_program("delete", made_run.directory.name, stdin=stdin)
     os.close(program)
     os.close(terminal)
-    assert answer.returncode == (0 if is_gone else 1), answer.stderr
+    assert answer.returncode == code, answer.stderr
     assert made_run.directory.name in answer.stderr
-    assert made_run.directory.exists() is not is_gone
+    assert ("next: confirm with --yes" in answer.stderr) == (code == 2)
+    assert made_run.directory.exists() == bool(code)
 
 
 def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
