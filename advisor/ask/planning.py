@@ -74,7 +74,10 @@ def _choose_arms(
     if not with_weights:
         formats = ",".join(sorted({each.weight_format for each in requested if each.weight_format}))
         reason = f"{requested[0].id} has quantised weights, for which the question did not ask"
-        return [], [Excluded(workflow.id, "excluded", reason, f"add --quantised {formats}")]
+        lacking = obstacle or _with_quantiser(workflow, requested[0], machine)
+        install = [f"{lacking.fix}"] if isinstance(lacking, Excluded) else []
+        fix = ", and ".join([*install, f"add --quantised {formats}"])
+        return [], [Excluded(workflow.id, "excluded", reason, fix)]
     if obstacle is not None:
         return [], [obstacle]
     usable = [each for each in with_weights if unsupported_use(workflow, each, question) is None]

@@ -320,13 +320,14 @@ def test_a_named_quantised_arm_needs_the_option_too() -> None:
     assert planned(workflows=("engine/q4",), quantised=("int4",)) == {"engine/q4"}
 
 
-@pytest.mark.parametrize(
-    ("quantised", "fix"), [((), "add --quantised int8"), (("int8",), "p3-advisor env create apart")]
-)
-def test_what_is_not_asked_for_need_not_be_installed(quantised: tuple[str, ...], fix: str) -> None:
-    declared = {"default": DeclaredArm(weight_format="int8")}
+@pytest.mark.parametrize(("quantised", "status"), [((), "excluded"), (("int8",), "not-installed")])
+def test_what_is_not_asked_for_need_not_be_installed(
+    quantised: tuple[str, ...], status: str
+) -> None:
+    declared, create = {"default": DeclaredArm(weight_format="int8")}, "p3-advisor env create apart"
     found = plan(builders.workflow(environment=OWN, arms=declared), quantised=quantised)
-    assert [each.fix for each in found.excluded] == [fix]
+    fix = create if quantised else f"{create}, and add --quantised int8"
+    assert [(each.status, each.fix) for each in found.excluded] == [(status, fix)]
 
 
 def test_native_arms_keep_the_rules_of_accuracy_and_quantised_ones_do_not() -> None:
