@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from advisor.decide import performance_portability, scoring, trained_loss, unmeasured
-from advisor.decide.potential import potential_of
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
 from advisor.decide.serving import add_servers
@@ -194,7 +193,7 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
         is_possible = is_out_of_time(each) or (each.workflow not in known and is_open)
         if each.arm in too_slow or not is_possible:
             continue
-        if potential := potential_of(each, answer, catalogue):
+        if potential := scoring.potential_of(each, answer, catalogue):
             found[each.arm] = potential.score_with_bonus
     return found
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from advisor.decide.performance_portability import is_same_work
-from advisor.decide.potential import possible_score
+from advisor.decide.scoring import possible_score
 from advisor.domain.errors import RunFileError
 from advisor.domain.plan import EAGER, Arm, ArmName
 from advisor.domain.run_state import Header, RunState

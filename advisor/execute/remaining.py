@@ -7,8 +7,8 @@ import collections
 import msgspec
 
 from advisor.ask.planning import is_chosen, is_named, list_arms, unsupported_use
-from advisor.decide.potential import Potential, potential_of
 from advisor.decide.race import replay_race, results_by_shape
+from advisor.decide.scoring import Potential, potential_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.plan import REFERENCE, Arm

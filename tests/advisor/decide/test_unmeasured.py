@@ -16,7 +16,6 @@ from golden_files import Expect
 from advisor.ask import catalogue_files
 from advisor.decide import scoring
 from advisor.decide.decision import answer_from_results
-from advisor.decide.potential import potential_of
 from advisor.decide.unmeasured import (
     arms_to_retry,
     list_unmeasured,
@@ -390,7 +389,7 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expe
 
 def test_the_gain_over_the_sibling_limits_an_arm() -> None:
     left = unmeasured("compiled/slow", "not-reached", "slow")
-    found = builders.known(potential_of(left, answer(left), HEAD.catalogue))
+    found = builders.known(scoring.potential_of(left, answer(left), HEAD.catalogue))
     assert (found.sibling, found.gain) == ("compiled", SiblingGain(largest=0.9, runs=5))
     margin = HEAD.catalogue.presets.builds.gain_margin
     assert found.speedup == pytest.approx(2.0 * 0.9 * margin)
