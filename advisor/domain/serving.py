@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 import msgspec
@@ -69,13 +70,11 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
         return max(1, math.ceil(round(counted / (1 - self.warmup_share), 6)))
 
 
-def generator_processors(usable: int, share: float) -> int:
-    return max(1, int(usable * share))
-
-
-def server_processors(usable: int, share: float) -> int:
-    """Return how many processors remain for the server; with a single one they share it."""
-    return max(1, usable - generator_processors(usable, share))
+def divide_processors(usable: Collection[int], share: float) -> tuple[set[int], set[int]]:
+    """Return those of the server, and `share` for the load generator; a single one is for both."""
+    ordered = sorted(usable)
+    generator = max(1, int(len(ordered) * share))
+    return set(ordered[:-generator] or ordered), set(ordered[-generator:])
 
 
 class ServedRequest(msgspec.Struct, frozen=True, kw_only=True):

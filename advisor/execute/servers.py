@@ -29,9 +29,9 @@ from advisor.domain.plan import EAGER, REFERENCE, SERVING_BASELINE, Arm
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured, RepetitionStarted, RunEvent
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
+from advisor.domain.serving import ServedRequest, ServingRules, divide_processors
 from advisor.execute.run_in_progress import Recorder
-from advisor.probing.load_generator import LoadGenerator, divide_processors
+from advisor.probing.load_generator import LoadGenerator
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import confine
@@ -151,9 +151,9 @@ class ServerLoad:
         rules = config.catalogue.serving
         self._session, self._recorder = session, recorder
         self._load, self._rules, self._question = load, rules, config.question
-        usable = os.sched_getaffinity(0)
-        count = generator_processors(len(usable), rules.generator_share)
-        self._server_processors, generator = divide_processors(usable, count)
+        self._server_processors, generator = divide_processors(
+            os.sched_getaffinity(0), rules.generator_share
+        )
         self._generator = LoadGenerator(config, generator_python, generator)
         self._limits = BlockLimits(
             seconds=rules.seconds_of_block(config.question.budget.name, load.ttft_seconds),

@@ -207,11 +207,3 @@ def log_reason(directory: pathlib.Path) -> str:
 
 def _text_of(file: pathlib.Path) -> str:
     return file.read_bytes().decode("utf-8", "replace") if file.is_file() else ""
-
-
-def divide_processors(usable: Collection[int], generator: int) -> tuple[set[int], set[int]]:
-    """Return the processors of the server and of the load generator; a single one is shared."""
-    ordered = sorted(usable)
-    if len(ordered) == 1:
-        return set(ordered), set(ordered)
-    return set(ordered[:-generator]), set(ordered[-generator:])

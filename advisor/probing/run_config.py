@@ -15,7 +15,7 @@ from advisor.domain.model import has_random_weights
 from advisor.domain.plan import BASELINE_SNIPPET, REFERENCE, SNIPPET, Arm, probe_file
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
-from advisor.domain.serving import server_processors
+from advisor.domain.serving import divide_processors
 from advisor.probing.bytecode import Bytecode
 from probes import protocol
 from probes.outcome import Phase
@@ -68,8 +68,8 @@ class RunConfig:
         cpu, serving = self.header.machine.cpu, self.catalogue.serving
         if not self.question.serves:
             return cpu.physical_cores
-        left = server_processors(cpu.usable_processors, serving.generator_share)
-        return min(cpu.physical_cores, left)
+        left, _ = divide_processors(range(cpu.usable_processors), serving.generator_share)
+        return min(cpu.physical_cores, len(left))
 
     def worker_request(
         self, planned: Arm, scratch: pathlib.Path, shared: pathlib.Path, *, repeat: int = 0

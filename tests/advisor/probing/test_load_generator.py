@@ -9,7 +9,8 @@ import statistics
 import pytest
 
 from advisor.domain.question import RequestLengths
-from advisor.probing.load_generator import divide_processors, generator_variables, log_reason
+from advisor.domain.serving import divide_processors
+from advisor.probing.load_generator import generator_variables, log_reason
 from advisor.probing.request_blocks import (
     BlockLimits,
     GeneratorError,
@@ -147,15 +148,15 @@ def test_a_block_at_a_high_rate_lasts_as_long_as_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usable", "generator", "expected"),
+    ("usable", "expected"),
     [
-        ({0, 1}, 1, ({0}, {1})),
-        ({3, 5, 7, 9}, 1, ({3, 5, 7}, {9})),
-        (set(range(16)), 4, (set(range(12)), {12, 13, 14, 15})),
-        ({4}, 1, ({4}, {4})),
+        ({0, 1}, ({0}, {1})),
+        ({3, 5, 7, 9}, ({3, 5, 7}, {9})),
+        (set(range(16)), (set(range(12)), {12, 13, 14, 15})),
+        ({4}, ({4}, {4})),
     ],
 )
 def test_the_generator_has_processors_of_its_own_where_there_are_several(
-    usable: set[int], generator: int, expected: tuple[set[int], set[int]]
+    usable: set[int], expected: tuple[set[int], set[int]]
 ) -> None:
-    assert divide_processors(usable, generator) == expected
+    assert divide_processors(usable, 0.25) == expected
