@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
 
@@ -26,7 +27,6 @@ from advisor.domain.machine import Machine
 from advisor.store.files import report_unwritable, write_atomically
 from advisor.tui import panels
 from advisor.tui.appearance import THEMES, read_theme
-from advisor.tui.driver import ScreenDriver
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks, LaunchOptions
 from advisor.tui.widgets import bind
@@ -40,6 +40,18 @@ if TYPE_CHECKING:
 
 #: Characters of a notification.
 MAX_MESSAGE = 600
+
+
+class ScreenDriver(LinuxDriver):
+    """A driver that takes the terminal once, also if SIGCONT arrives while the screens are shown.
+
+    Textual's would take it again, and from then on restore the mode of the screens, in which
+    commands get no enter. https://github.com/Textualize/textual/issues/3727 added the signal.
+    """
+
+    def start_application_mode(self) -> None:
+        if self._key_thread is None or not self._key_thread.is_alive():
+            super().start_application_mode()  # type: ignore[no-untyped-call]
 
 
 class AdvisorApp(App[int]):
