@@ -103,12 +103,11 @@ def released_earlier(warm: MemoryRead | None) -> int:
 def implausible_because(
     device: DeviceMemory, warm: MemoryRead | None, checked: MemoryChecked | None
 ) -> str | None:
-    if checked is not None and not matches_allocation(checked):
-        counted = (
-            "nothing" if checked.seen_bytes is None else f"{checked.seen_bytes / MEBIBYTE:,.0f} MiB"
-        )
-        size = checked.allocated_bytes / MEBIBYTE
-        return f"NVML reported {counted} for a test allocation of {size:.0f} MiB"
+    if checked is not None:
+        seen, size = checked.seen_bytes, checked.allocated_bytes
+        if seen is None or abs(seen - size) > TOLERANCE_BYTES:
+            counted = "nothing" if seen is None else f"{seen / MEBIBYTE:,.0f} MiB"
+            return f"NVML reported {counted} for a test allocation of {size / MEBIBYTE:.0f} MiB"
     if device.peak_bytes is None:
         return "the device does not report its memory use"
     if device.peak_bytes <= 0:
@@ -124,13 +123,6 @@ def implausible_because(
             "so other processes freed memory at the same time"
         )
     return None
-
-
-def matches_allocation(checked: MemoryChecked) -> bool:
-    return (
-        checked.seen_bytes is not None
-        and abs(checked.seen_bytes - checked.allocated_bytes) <= TOLERANCE_BYTES
-    )
 
 
 #: Share by which TTFT and ITL may miss the seconds of a call without a reason.
