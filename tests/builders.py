@@ -196,6 +196,11 @@ def header(**changes: Any) -> Header:
     return replace(made, **changes)
 
 
+def header_of(*workflows: Workflow, **asked: Any) -> Header:
+    """Return the header of a question with these fields, about these workflows."""
+    return header(question=question(**asked), catalogue=catalogue(*workflows))
+
+
 def arm(id_: str, **changes: Any) -> Arm:
     return replace(
         Arm(

@@ -72,12 +72,8 @@ def headline(answer: Answer, *parts: HeadlinePart) -> list[str]:
 
 def finished_header() -> Header:
     """Return the header of the run of `answer`."""
-    known = builders.catalogue(
-        builders.workflow("compiled", verified=("cpu 2026-11",)),
-        builders.workflow("broken"),
-        builders.workflow("absent"),
-    )
-    return builders.header(question=builders.question(), catalogue=known)
+    compiled = builders.workflow("compiled", verified=("cpu 2026-11",))
+    return builders.header_of(compiled, *map(builders.workflow, ("broken", "absent")))
 
 
 def answer(**changes: Any) -> Answer:

@@ -119,14 +119,11 @@ def make_header(*, generates: bool) -> Header:
         builders.workflow(name, declared=builders.declared(lines_changed=lines))
         for name, lines in (("compiled", 1), ("exported", 12))
     ]
-    question = builders.question(batch_sizes=(1,))
+    asked: dict[str, Any] = {}
     if generates:
         model = TransformersModel(name="demo/llama", weights="random")
-        question = builders.replace(question, model=model, task="generate")
-    return builders.header(
-        question=question,
-        catalogue=builders.catalogue(*workflows, *map(builders.workflow, ("broken", "absent"))),
-    )
+        asked = {"model": model, "task": "generate"}
+    return builders.header_of(*workflows, *map(builders.workflow, ("broken", "absent")), **asked)
 
 
 def start_workers(

@@ -41,9 +41,7 @@ def advise(
     first = builders.measurement(BASELINE, speedup=1.0)
     results = builders.results(replace(first, correctness=baseline or first.correctness), *arms)
     ordinary = (builders.workflow(measured.workflow) for measured in arms)
-    known = builders.catalogue(*(workflows or ordinary))
-    question = builders.question(model=DEMO, **asked)
-    head = builders.header(question=question, catalogue=known)
+    head = builders.header_of(*(workflows or ordinary), model=DEMO, **asked)
     return built_answers.advised(built_answers.answer_of(results, head))
 
 

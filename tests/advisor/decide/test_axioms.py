@@ -357,9 +357,8 @@ def test_a_loss_of_accuracy_needs_a_gain_that_is_shown() -> None:
 
 
 def advise(run: Run, *required: Constraint) -> Recommendation | None:
-    known = builders.catalogue(*{arm.workflow: workflow_of(arm) for arm in run.arms}.values())
-    asked = builders.question(priorities=run.weights, constraints=required)
-    head = builders.header(question=asked, catalogue=known)
+    workflows = {arm.workflow: workflow_of(arm) for arm in run.arms}.values()
+    head = builders.header_of(*workflows, priorities=run.weights, constraints=required)
     return built_answers.answer_of(score(run)[0], head).recommendation
 
 

@@ -73,10 +73,8 @@ def state_of(drawn: tuple[float, ...], deviations: list[float]) -> RunState:
 
 
 def header_of(priorities: Priorities | None = None, *required: Constraint) -> Header:
-    question = builders.question(
-        priorities=priorities or builders.priorities(), constraints=required
-    )
-    return builders.header(question=question, catalogue=builders.catalogue(*WORKFLOWS))
+    weights = priorities or builders.priorities()
+    return builders.header_of(*WORKFLOWS, priorities=weights, constraints=required)
 
 
 @example((1.0, 1.0, 0.625, 0.34375), [1.0] * 30, builders.priorities(54, 0, 46), "performance", 2)

@@ -366,11 +366,11 @@ def test_tiers_and_recommendations_match_their_golden_files(
 
 def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) -> None:
     measurement = builders.measurement("compiled", versions={"triton": "3.6.0", "torch": "2.12.0"})
-    known = builders.catalogue(
+    head = builders.header_of(
         builders.workflow("other", deployment_steps=("another",)),
         builders.workflow("compiled", deployment_steps=("keep the cache",)),
     )
-    arms, head = [builders.scored_arm("compiled")], builders.header(catalogue=known)
+    arms = [builders.scored_arm("compiled")]
     expect("next-steps-pinned", recommend_for(builders.results(measurement), arms, head).next_steps)
 
 
@@ -390,7 +390,7 @@ def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
 
 def test_one_command_creates_all_missing_environments() -> None:
     own = Environment(kind="own", name="shared-by-two")
-    known = builders.catalogue(
+    head = builders.header_of(
         builders.workflow("one"),
         builders.workflow("first", environment=own),
         builders.workflow("second", environment=own),
@@ -398,7 +398,6 @@ def test_one_command_creates_all_missing_environments() -> None:
     )
     missing = [builders.unmeasured(name, fix="a command") for name in ("first", "second", "third")]
     missing += [builders.unmeasured("first", arm=f"first/{each}", fix="again") for each in "ab"]
-    head = builders.header(catalogue=known)
     results = builders.results(builders.measurement("compiled", versions={}))
     advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
     of_arms, step = advice.next_steps

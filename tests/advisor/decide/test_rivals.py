@@ -25,10 +25,9 @@ CLOSE = {**WITHIN, "rmse": 1e-3}
 
 def advise(other: Measurement, **changes: Any) -> AdvisedAnswer:
     """Return an answer that advises `compiled` at 2x, with changes of its decision."""
-    known = builders.catalogue(builders.workflow("compiled"), builders.workflow(other.workflow))
-    question = builders.question(batch_sizes=(1, 4))
+    workflows = map(builders.workflow, ("compiled", other.workflow))
+    head = builders.header_of(*workflows, batch_sizes=(1, 4))
     arms = (measured(BASELINE, 1.0, 1.0, spread=0.0), measured("compiled", 2.0, 2.0), other)
-    head = builders.header(question=question, catalogue=known)
     found = built_answers.with_decision(built_answers.answer_of(raced(*arms), head), **changes)
     assert built_answers.advice_of(found).arm == "compiled"
     return built_answers.advised(found)

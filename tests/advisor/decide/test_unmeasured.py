@@ -179,9 +179,7 @@ def test_a_missing_module_is_added_to_the_environment_of_the_device(
     device: str, environment: str
 ) -> None:
     workflow = builders.workflow("broken", environment=OWN, environment_on={"cuda": CUDA})
-    head = builders.header(
-        question=builders.question(device=device), catalogue=builders.catalogue(workflow)
-    )
+    head = builders.header_of(workflow, device=device)
     step = builders.known(broken(MISSING, head=head).fix)
     assert step.startswith(f"p3-advisor env create {environment} --with timm,")
 

@@ -112,15 +112,10 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     session = MemoryLimitedSession(dict.fromkeys([builders.BASELINE, *arms], 0.0))
     recorder = new_recorder(arms)
     budget = Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
-    question = builders.question(budget=budget)
+    header = builders.header_of(*map(builders.workflow, arms), budget=budget)
     recorder.record(RepetitionStarted(repeat=1, arms=(builders.BASELINE, *arms)))
-    answer_of = functools.partial(
-        answer_from_state,
-        builders.header(
-            question=question, catalogue=builders.catalogue(*map(builders.workflow, arms))
-        ),
-    )
-    progress = progress_of(session, recorder, question, answer_of)
+    answer_of = functools.partial(answer_from_state, header)
+    progress = progress_of(session, recorder, header.question, answer_of)
     sessions.exhaust(recorder.record_each(repetitions.repeat_arms(progress)))
     assert session.most_built == 3
     rounds = visits_by_round(recorder.state, Shape(1), repeat=1)
@@ -130,7 +125,7 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
         *[{builders.BASELINE, "c", "d"}] * budget.repeat_rounds,
         *[{builders.BASELINE, "e"}] * budget.repeat_rounds,
     ]
-    assert repetitions.is_repetition_complete(recorder.state, 1, question)
+    assert repetitions.is_repetition_complete(recorder.state, 1, header.question)
 
 
 #: Workflows whose outputs vary at the check or after the race, unless they run on one thread.

@@ -61,9 +61,9 @@ def advise(
     )
     given_ids = {workflow.id for workflow in workflows}
     others = sorted({each.workflow for each in arms} - given_ids)
-    known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
-    question = builders.question(**{"model": DEMO, "batch_sizes": tuple(sizes), **asked})
-    head = builders.header(question=question, machine=builders.machine(cpu=CPU), catalogue=known)
+    asked = {"model": DEMO, "batch_sizes": tuple(sizes), **asked}
+    head = builders.header_of(*workflows, *map(builders.workflow, others), **asked)
+    head = replace(head, machine=builders.machine(cpu=CPU))
     return built_answers.advised(built_answers.answer_of(results, head))
 
 
@@ -141,12 +141,10 @@ def test_a_file_with_a_free_batch_size_says_what_it_was_called_with(model: Any, 
 def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) -> None:
     baseline = measured("onnxruntime-cpu/host", 1.0, spread=0.0, workflow="onnxruntime-cpu")
     faster = measured(other, 1.5, workflow=other.partition("/")[0])
-    known = builders.catalogue(
-        *(builders.workflow(each) for each in ("onnxruntime-cpu", "openvino"))
-    )
+    workflows = map(builders.workflow, ("onnxruntime-cpu", "openvino"))
     results = builders.results(baseline, faster, baseline=baseline.arm)
-    question = builders.question(model=OnnxModel(name="/net.onnx"))
-    answer = built_answers.answer_of(results, builders.header(question=question, catalogue=known))
+    head = builders.header_of(*workflows, model=OnnxModel(name="/net.onnx"))
+    answer = built_answers.answer_of(results, head)
     told = "only its settings" in built_answers.headline(answer)[1]
     assert told == (other != "openvino")
 
@@ -448,11 +446,9 @@ def lines(rate: float | None, *levels: RateLevel) -> list[str]:
         goodput=GOODPUT, levels=levels, asked=compare_with_asked_rate(GOODPUT, levels, rate, 2.5)
     )
     serving = built_measurements.serving(served)
-    question = builders.question(load=built_measurements.load(rate=rate))
+    head = builders.header_of(builders.workflow("engine"), load=built_measurements.load(rate=rate))
     measured = builders.results(builders.measurement("engine"), serving=serving)
-    answer = built_answers.answer_for(
-        measured, [builders.scored_arm("engine")], builders.header(question=question)
-    )
+    answer = built_answers.answer_for(measured, [builders.scored_arm("engine")], head)
     return describe_goodput(built_answers.advised(answer))
 
 

@@ -113,9 +113,7 @@ def test_an_export_contains_no_directories_of_interpreters_or_of_the_model(run: 
     assert b'"/' not in b"\n".join(content.splitlines()[1:3]), "a path of the header or the plan"
 
 
-HEADER = builders.header(
-    catalogue=builders.catalogue(builders.workflow("compiled"), builders.workflow("own"))
-)
+HEADER = builders.header_of(*map(builders.workflow, ("compiled", "own")))
 WITHOUT_ZONE = msgspec.json.encode(HEADER).replace(b"T12:00:00Z", b"T12:00:00")
 DEEP = b"[" * 100_000 + b"]" * 100_000
 UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTED)
