@@ -15,6 +15,7 @@ from advisor.decide.recommend import recommend
 from advisor.decide.summary import collect_results
 from advisor.decide.unmeasured import list_unmeasured
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem, UnmeasuredArm
+from advisor.domain.errors import UserError
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
@@ -232,6 +233,6 @@ def advice_of(answer: Answer) -> Recommendation:
     return builders.known(answer.recommendation)
 
 
-def without_advice(answer: Answer, problem: Problem) -> Answer:
-    """Return the answer with a problem instead of its recommendation."""
-    return replace(answer, recommendation=None, problem=problem)
+def without_advice(answer: Answer, error: UserError) -> Answer:
+    """Return the answer with the problem of an error instead of its recommendation."""
+    return replace(answer, recommendation=None, problem=Problem.of(error))

@@ -15,8 +15,8 @@ from builders import replace
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 
 from advisor.ask.context import Context
-from advisor.domain.answer import AdvisedAnswer, Answer, Problem
-from advisor.domain.errors import MachineUnfitError
+from advisor.domain.answer import AdvisedAnswer, Answer
+from advisor.domain.errors import MachineUnfitError, NothingViableError
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval, VisitCounts
@@ -121,8 +121,7 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     of_baseline = describe_leader(disturbed, baseline).plain
     assert "about as good: Compiled" in of_baseline
     assert baseline.scored.title not in of_baseline
-    busy = Problem(name=MachineUnfitError.name, what="too busy", next_step="wait", exit_code=4)
-    unknown = without_advice(disturbed, busy)
+    unknown = without_advice(disturbed, MachineUnfitError("too busy", "wait"))
     shown = describe_leader(unknown, choose_leader(unknown, "")).plain
     assert all(each in shown for each in ("OPEN", unknown.ranking[0].arm, "between", "3 of 10"))
     assert f"{builders.BASELINE}  the baseline" in describe_leader(unknown, baseline).plain
@@ -130,8 +129,8 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     value = format_speedup(builders.known(made.advised).speedup)
     lines = [describe_leader(each, each.advised).plain for each in (made, noisy)]
     assert [value in each for each in lines] == [True, False]
-    none = Problem(name="nothing-viable", what="nothing is viable", next_step="", exit_code=1)
-    assert none.what in describe_leader(without_advice(made, none), None).plain
+    none = without_advice(made, NothingViableError("nothing is viable", ""))
+    assert "nothing is viable" in describe_leader(none, None).plain
 
 
 def test_the_answer_so_far_says_that_little_is_gained() -> None:
@@ -161,8 +160,7 @@ def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
         contenders = {best: 0.9, other: 0.1}
         changed = with_decision(made, word=word, as_good=equals, contenders=contenders)
         assert leader(changed, earlier) == now
-    busy = Problem(name=MachineUnfitError.name, what="busy", next_step="wait", exit_code=4)
-    undecided = without_advice(made, busy)
+    undecided = without_advice(made, MachineUnfitError("busy", "wait"))
     wide = with_measurement(undecided, other, speedup=Interval(value=1.5, low=0.1, high=90.0))
     assert leader(wide, other) == other
     assert leader(undecided, other) == undecided.ranking[0].arm

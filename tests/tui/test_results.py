@@ -19,8 +19,7 @@ from textual.widgets import Input, Markdown, Tab, TabbedContent
 
 from advisor.ask.context import Context
 from advisor.ask.option_values import parse_constraints
-from advisor.domain.answer import Problem
-from advisor.domain.errors import NothingViableError
+from advisor.domain.errors import BudgetSpentError, NothingViableError
 from advisor.domain.measurement import Interval
 from advisor.domain.text import format_speedup
 from advisor.report import arm_recipe, recipe_text
@@ -103,16 +102,17 @@ def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
 
 
 def test_the_panes_of_a_run_without_an_answer_say_why() -> None:
-    problem = Problem(name="unfit", what="it was busy", next_step="stop other work", exit_code=1)
-    made = without_advice(built_answers.answer(), problem)
+    made = without_advice(
+        built_answers.answer(), BudgetSpentError("it was busy", "stop other work")
+    )
     assert "busy" in render_pane(made, "why")
     assert "stop other work" in render_pane(made, "why")
     assert "repeated in a fresh process" in render_pane(made, "trust")
     bare = builders.replace(made, scores=())
     assert "Nothing was measured." in render_pane(bare, "trust")
     command = "run p3-advisor show --json for the reason of each workflow"
-    nothing = builders.replace(problem, name=NothingViableError.name, next_step=command)
-    cancelled = ShownAnswer(without_advice(bare, nothing), builders.shipped_catalogue())
+    nothing = without_advice(bare, NothingViableError("it was busy", command))
+    cancelled = ShownAnswer(nothing, builders.shipped_catalogue())
     for shown in (render_answer_lines(cancelled, 80).plain, render_pane(cancelled.answer, "next")):
         assert "5 shows the reason" in shown
         assert "--json" not in shown

@@ -17,7 +17,7 @@ from textual.widgets import RichLog
 
 from advisor.ask.context import Context
 from advisor.decide.unmeasured import arms_to_retry
-from advisor.domain.answer import Problem
+from advisor.domain.errors import ModelRefusedError
 from advisor.execute import execution
 from advisor.tui import live, run_controller
 from advisor.tui.app import AdvisorApp
@@ -108,7 +108,7 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "drop_refused", lambda *_: True)
-    refused = Problem(name="model-refused", what="no model", next_step="mend it", exit_code=2)
+    refused = ModelRefusedError("no model", "mend it")
     answer = built_answers.without_advice(built_answers.answer(), refused)
     monkeypatch.setattr(run_controller, "answer_from_state", lambda *_: answer)
     app = AdvisorApp(LaunchOptions(), context)

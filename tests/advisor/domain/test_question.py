@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from advisor.domain.answer import AnswerSummary, Problem
 from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
+from advisor.domain.errors import NothingViableError
 from advisor.domain.model import MAX_SHORT_NAME, FactoryModel, short_name
 
 
@@ -113,7 +114,7 @@ def test_pillars_without_weight_share_the_rest_equally() -> None:
     assert (moved.productivity, moved.portability) == (30, 30)
 
 
-PROBLEM = Problem(name="nothing-viable", what="all failed", next_step="ask for less", exit_code=1)
+PROBLEM = NothingViableError("all failed", "ask for less")
 
 
 def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
@@ -145,4 +146,4 @@ def test_a_summary_has_the_decision_or_the_problem() -> None:
         speedup=made.results.by_arm["compiled"].speedup,
     )
     found = AnswerSummary.of(built_answers.without_advice(made, PROBLEM))
-    assert (found.arm, found.problem) == (None, PROBLEM)
+    assert (found.arm, found.problem) == (None, Problem.of(PROBLEM))

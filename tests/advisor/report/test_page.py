@@ -14,8 +14,9 @@ from built_measurements import platform
 from kept.runs import decide_run
 
 from advisor.decide import performance_portability
-from advisor.domain.answer import Answer, Problem
+from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA
+from advisor.domain.errors import NothingViableError
 from advisor.domain.recommendation import ShapeAdvice
 from advisor.domain.text import MISSING
 from advisor.domain.workflow import CountedLines
@@ -214,9 +215,8 @@ def test_headings_tables_and_pictures_are_accessible() -> None:
 
 
 def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:
-    problem = Problem(name="nothing-viable", what="all failed", next_step="less", exit_code=1)
     bare = built_answers.answer(scores=(), results=builders.results(races=()))
-    made = built_answers.without_advice(bare, problem)
+    made = built_answers.without_advice(bare, NothingViableError("all failed", "less"))
     tree = parse(page.render(made))
     assert [section.get("id") for section in elements(tree, "section")] == ["unranked", "method"]
     assert elements(tree, "script") == []

@@ -19,8 +19,8 @@ from built_answers import with_measurement, with_results, without_advice
 from forks import run_command
 from packaging.requirements import Requirement
 
-from advisor.domain.answer import Answer, Problem
-from advisor.domain.errors import NoRecipeError
+from advisor.domain.answer import Answer
+from advisor.domain.errors import MachineUnfitError, NoRecipeError, NothingViableError
 from advisor.domain.model import FactoryModel, Model, TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.text import format_interval, write_speedup
@@ -182,12 +182,7 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
 
 
 def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measurement() -> None:
-    refused = Problem(
-        name="nothing-viable",
-        what="the model does not open",
-        next_step="use --batch-sizes 2",
-        exit_code=1,
-    )
+    refused = NothingViableError("the model does not open", "use --batch-sizes 2")
     answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
         arm_recipe.choose_recipe(answer, measured(snippet_facts=None), "")
@@ -234,8 +229,7 @@ def test_a_snippet_has_the_batch_size_that_is_asked_for() -> None:
 def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
     question = builders.question(model=FactoryModel(name="net.py:build"))
     answered = built_answers.answer(question=question)
-    problem = Problem(name="machine-unfit", what="unsteady", next_step="measure again", exit_code=4)
-    unanswered = without_advice(answered, problem)
+    unanswered = without_advice(answered, MachineUnfitError("unsteady", "measure again"))
     command = "vllm serve net" if style == "command" else None
     recipe = found(serving_command=command)
 

@@ -14,8 +14,9 @@ import pytest
 from golden_files import Expect
 from kept.runs import EVIDENCE, NAMES, decide_run
 
-from advisor.domain.answer import Answer, Problem
+from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint, FailedConstraint
+from advisor.domain.errors import MachineUnfitError, NothingViableError
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import EAGER
@@ -42,8 +43,7 @@ from advisor.report.shortcomings import partly_used, unranked
 from probes.facts import FREED_MEMORY, TRAINING_MODE, InputSpec
 
 NONE = built_answers.without_advice(
-    built_answers.answer(),
-    Problem(name="nothing-viable", what="everything failed", next_step="ask for less", exit_code=1),
+    built_answers.answer(), NothingViableError("everything failed", "ask for less")
 )
 TOO_SLOW = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 9.0), value=1.5)
 
@@ -111,8 +111,8 @@ def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
 
 
 def test_a_machine_that_is_not_fit_is_no_answer() -> None:
-    problem = Problem(name="machine-unfit", what="busy", next_step="measure again", exit_code=4)
-    measured = built_answers.without_advice(built_answers.answer(), problem)
+    busy = MachineUnfitError("busy", "measure again")
+    measured = built_answers.without_advice(built_answers.answer(), busy)
     lines = text_report.render(measured).splitlines()
     assert lines[:2] == ["No answer: busy", "Next: measure again"]
     assert UNFIT_NOTICE in lines
