@@ -223,11 +223,3 @@ def test_where_two_estimates_contradict_each_other_either_is_as_likely() -> None
     normal, either = found
     assert normal < 0.13
     assert abs(either - 0.5) < 0.03
-
-
-def test_of_arms_with_equal_scores_the_fastest_is_the_best() -> None:
-    slow, fast = (
-        builders.scored_arm(name, score=2.0, rank=rank, speedup=speedup)
-        for name, rank, speedup in (("slow", 1, 1.2), ("fast", 2, 1.3))
-    )
-    assert scoring.best_scored([slow, fast]) == fast

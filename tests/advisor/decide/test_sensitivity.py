@@ -186,6 +186,7 @@ def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
     )
     slow, fast = (replace(slow, score=2 + 2e-10), replace(fast, score=2.0))
     assert [each.arm for each in scoring.rank([slow, fast])] == ["fast", "slow"]
+    assert best_scored([slow, fast]) == fast
     assert sensitivity.leader_of([slow, fast], {"slow": slow.score, "fast": fast.score}) == "fast"
 
 
