@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from advisor.decide.comparison import Change, Comparison, Costs
 from advisor.domain import text
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Interval
-from advisor.report.formatting import Column, format_error, markdown_table, plain_table, table_rows
+from advisor.report.formatting import Column, format_error, plain_table, table_rows
 from advisor.report.headline import first_line
-from advisor.report.markdown import escape
+from advisor.report.markdown import escape, escaped_table
 
 #: Most characters of a value in the table of differences, and fewest in a narrow terminal.
 LONGEST_VALUE, SHORTEST_VALUE = 60, 16
@@ -75,18 +75,12 @@ def render_markdown(comparison: Comparison) -> str:
         [f"## p3-advisor: {escape(comparison.before)} against {escape(comparison.after)}"],
         [escape(line) for line in conclusion_lines(comparison)],
     ]
-    blocks += [
-        markdown_table(rows[0], _escape_rows(rows[1:]), _text_columns(rows))
-        for rows in _tables(comparison)
-    ]
+    blocks += [escaped_table(rows, _text_columns(rows)) for rows in _tables(comparison)]
     if comparison.differences:
-        rows = _escape_rows([each.what, each.before, each.after] for each in comparison.differences)
-        blocks.append(["Differences:", "", *markdown_table(["", "before", "after"], rows)])
+        rows = [[each.what, each.before, each.after] for each in comparison.differences]
+        found = escaped_table([["", "before", "after"], *rows], {0, 1, 2})
+        blocks.append(["Differences:", "", *found])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def _escape_rows(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    return [[escape(cell) for cell in row] for row in rows]
 
 
 def _tables(comparison: Comparison) -> list[list[Sequence[str]]]:

@@ -22,7 +22,6 @@ ESCAPES = str.maketrans(
 
 def render(answer: Answer) -> str:
     found, (first, *others) = parts.sections(answer), answer_lines(answer)
-    setup = [[escape(name), escape(value)] for name, value in setup_facts(answer)]
     origin = ", imported or stored elsewhere" if answer.foreign else ""
     run = f"{escape(answer.run_id)}{origin}, {answer.created.isoformat()}"
     blocks = [
@@ -30,7 +29,7 @@ def render(answer: Answer) -> str:
         [f"{escape(line)}  " for line in [*others, *measured_line(answer)]],
         # Nothing in such a block can end it.
         [f"    {line}" for line in code_lines(answer)],
-        _rows(ranking_rows(answer, has_intervals=True), text_columns={1}),
+        escaped_table(ranking_rows(answer, has_intervals=True), {1}),
         *(table(each) for each in parts.tables(answer)),
         *(section(each) for each in found if each.name == "trust"),
         *(
@@ -38,7 +37,7 @@ def render(answer: Answer) -> str:
             for each in found
             if each.name != "trust"
         ),
-        _folded("Question and machine", markdown_table(["", ""], setup)),
+        _folded("Question and machine", escaped_table([("", ""), *setup_facts(answer)], {0, 1})),
         [f"Run {run}, p3-advisor {escape(answer.advisor_version)}."],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -46,10 +45,12 @@ def render(answer: Answer) -> str:
 
 def table(found: ReportTable) -> list[str]:
     notes = [f"{escape(line)}  " for line in found.notes]
-    return [f"**{escape(found.title)}**", "", *_rows(found.rows, found.text_columns), "", *notes]
+    rows = escaped_table(found.rows, found.text_columns)
+    return [f"**{escape(found.title)}**", "", *rows, "", *notes]
 
 
-def _rows(rows: Sequence[Sequence[str]], text_columns: Collection[int] = (0,)) -> list[str]:
+def escaped_table(rows: Sequence[Sequence[str]], text_columns: Collection[int]) -> list[str]:
+    """Return the table of rows, of which the first is the head; nothing without one."""
     escaped = [[escape(cell) for cell in row] for row in rows]
     return markdown_table(escaped[0], escaped[1:], text_columns) if rows else []
 
