@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 import builders
 
+from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
 from advisor.execute.drafts import create, draft_run
 from advisor.execute.execution import execute
+from advisor.probing import env_registry
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.store.runs import Run
@@ -72,6 +74,16 @@ def fake_context(
     return Context(**{**fields, "probes": probes, "catalogue_directory": catalogue, **changes})
 
 
+def add_own_environment(
+    home: pathlib.Path, name: str, catalogue: pathlib.Path, probes: pathlib.Path | None = None
+) -> pathlib.Path:
+    """Return the directory of an up-to-date environment of a workflow, without an interpreter."""
+    known = catalogue_files.load(catalogue, probes=probes).workflows
+    environment = env_registry.own_environments(known)[name]
+    digest = env_registry.environment_digest(environment, env_registry.lock_file(catalogue, name))
+    return builders.add_environment(home / "environments", name, digest)
+
+
 def start_workers(session: WorkerSession, *arms: Arm) -> list[RunEvent]:
     """Start the reference and import the arms, as the pipeline does before the first build."""
     return [
@@ -93,7 +105,6 @@ def worker_events_of(
 
 
 def of_kind(events: Iterable[RunEvent | LoggedEvent], kind: type[Kind]) -> list[Kind]:
-    """Return the events of a run that are of this kind."""
     run_events = (each.run_event if isinstance(each, LoggedEvent) else each for each in events)
     return [each for each in run_events if isinstance(each, kind)]
 

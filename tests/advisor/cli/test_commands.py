@@ -12,11 +12,11 @@ import sys
 import venv
 from typing import Any
 
-import builders
 import jsonschema
 import msgspec
 import pytest
 import recorded_runs
+import sessions
 from forks import RunCli, RunProgram, run_command
 from generate import schema_file
 from kept.runs import EVIDENCE, NAMES
@@ -207,11 +207,7 @@ def test_commands_on_a_missing_environment_fail_with_the_fix(
 def test_doctor_names_the_command_that_creates_a_broken_environment_again(
     home: pathlib.Path, run_program: RunProgram
 ) -> None:
-    known = env_registry.own_environments(catalogue_files.load().workflows)["openvino"]
-    digest = env_registry.environment_digest(
-        known, env_registry.lock_file(catalogue_files.catalogue_directory(), "openvino")
-    )
-    builders.add_environment(home / "environments", "openvino", digest)
+    sessions.add_own_environment(home, "openvino", catalogue_files.catalogue_directory())
     findings = {each["name"]: each for each in json.loads(run_program("doctor", "--json").stdout)}
     assert findings["environment openvino"]["what"] == env_registry.INTERPRETER_MISSING
     assert findings["environment openvino"]["fix"] == "p3-advisor env create openvino"

@@ -15,7 +15,6 @@ import recorded_runs
 import sessions
 from builders import replace
 
-from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.ask.model import parse_model
 from advisor.ask.run_options import RunOptions
@@ -198,12 +197,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     ]
     changed = f"{before}[workflow.quick]\n{quick.replace(shared, own, 1)}"
     (catalogue / "workflows.toml").write_text("\n".join([changed, *tables]))
-    known = catalogue_files.load(catalogue, probes=own_context.probes).workflows
-    environment = env_registry.own_environments(known)["apart"]
-    digest = env_registry.environment_digest(
-        environment, env_registry.lock_file(catalogue, "apart")
-    )
-    directory = builders.add_environment(home / "environments", "apart", digest)
+    directory = sessions.add_own_environment(home, "apart", catalogue, own_context.probes)
     python = env_registry.interpreter_path(directory)
     python.write_text(INTERPRETER.format(log=log, python=sys.executable))
     python.chmod(0o755)

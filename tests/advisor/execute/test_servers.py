@@ -36,7 +36,6 @@ from advisor.domain.serving import ServedRequest
 from advisor.execute import servers
 from advisor.execute.drafts import draft_run
 from advisor.execute.execution import execute
-from advisor.probing import env_registry
 from advisor.report import arm_recipe, generation, text_report
 from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
@@ -131,12 +130,7 @@ def make_context(
 
     The environment `aiperf` of their runs has the fake.
     """
-    known = catalogue_files.load(catalogue, probes=probes)
-    environment = env_registry.own_environments(known.workflows)["aiperf"]
-    digest = env_registry.environment_digest(
-        environment, env_registry.lock_file(catalogue, "aiperf")
-    )
-    directory = builders.add_environment(module_home / "environments", "aiperf", digest)
+    directory = sessions.add_own_environment(module_home, "aiperf", catalogue, probes)
     venv.create(directory, symlinks=True)
     base = {"base": str(directory), "platbase": str(directory)}
     package = pathlib.Path(sysconfig.get_path("purelib", vars=base)) / "aiperf"
