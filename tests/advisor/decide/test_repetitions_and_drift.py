@@ -65,11 +65,8 @@ def test_a_repetition_is_paired_with_its_own_baseline() -> None:
 
 
 def test_a_failed_repetition_keeps_the_result_of_the_race() -> None:
-    crashed = builders.process(
-        *builders.visits([9.0]),
-        repeat=1,
-        outcome=Outcome(Failure("crashed", phase="measure", signal="SIGSEGV", reason="it crashed")),
-    )
+    crash = Failure("crashed", phase="measure", signal="SIGSEGV", reason="it crashed")
+    crashed = builders.process(*builders.visits([9.0]), repeat=1, outcome=Outcome(crash))
     state = builders.run_state(
         {
             BASELINE: builders.process(*builders.visits([0.4] * 4)),
@@ -215,22 +212,16 @@ def test_new_shapes_have_the_rating_of_the_worst_result(
     assert measured.new_shape_behaviour == rating
 
 
+TIMED_OUT = Failure("timed-out", phase="new-shapes", reason="the build took too long")
+CRASHED = Failure("crashed", phase="new-shapes", signal="SIGSEGV", reason="a segmentation fault")
+
+
 @pytest.mark.parametrize(
     ("outcome", "rating"),
     [
         (Outcome(), "served"),
-        (
-            Outcome(Failure("timed-out", phase="new-shapes", reason="the build took too long")),
-            "served",
-        ),
-        (
-            Outcome(
-                Failure(
-                    "crashed", phase="new-shapes", signal="SIGSEGV", reason="a segmentation fault"
-                )
-            ),
-            "refused",
-        ),
+        (Outcome(TIMED_OUT), "served"),
+        (Outcome(CRASHED), "refused"),
         (None, "served"),
     ],
 )

@@ -171,36 +171,39 @@ def test_a_full_disk_is_a_user_error(
         scripts.start("")
 
 
-FAULTHANDLER = """\
+FRAME = 'File "/stack/compile.py", line 12 in lower'
+FAULTHANDLER = f"""\
 Fatal Python error: Segmentation fault
 
 Thread 0x00007f1c (most recent call first):
   File "/usr/lib/python3/threading.py", line 324 in wait
 
 Current thread 0x00007f1d (most recent call first):
-  File "/stack/compile.py", line 12 in lower
+  {FRAME}
   File "/probes/harness.py", line 130 in build_cell
 
 Extension modules: numpy.core (total: 1)
 """
 
+RAISED = "ValueError: Loaded weights leave no memory"
 #: Log of an engine with a scheduler in a process of its own.
-TRACEBACK = b"""[12:00] The scheduler hit an exception: Traceback (most recent call last):
+TRACEBACK = f"""[12:00] The scheduler hit an exception: Traceback (most recent call last):
   File "/stack/scheduler.py", line 498, in start
     raise ValueError(
-ValueError: Loaded weights leave no memory
-"""
+{RAISED}
+""".encode()
 
+CAUSE, ABORTED = "what():  index out of bounds: 0 <= tmp2 < 500L", "Fatal Python error: Aborted"
 #: Log of threads of compiled C++ code that throw: none of them has a frame of Python.
-ABORT = """\
+ABORT = f"""\
 it went well so far
 terminate called after throwing an instance of 'c10::Error'
 terminate called recursively
-  what():  index out of bounds: 0 <= tmp2 < 500L
+  {CAUSE}
 Exception raised from kernel at /tmp/main.cpp:29 (most recent call first):
 frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f1c in libc10.so)
 
-Fatal Python error: Aborted
+{ABORTED}
 
 Thread 0x00007f1c (most recent call first):
   File "/usr/lib/python3/threading.py", line 324 in wait
@@ -218,19 +221,19 @@ def without(text: str, *starts: str) -> bytes:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (ABORT.encode(), "what():  index out of bounds: 0 <= tmp2 < 500L"),
+        (ABORT.encode(), CAUSE),
         (
             ABORT.replace("\nThread", '  File "/a.py", line 1 in f\n' * 1000 + "\nThread").encode(),
-            "what():  index out of bounds: 0 <= tmp2 < 500L",
+            CAUSE,
         ),
         (without(ABORT, "what()"), "terminate called after throwing an instance of 'c10::Error'"),
-        (without(ABORT, "what()", "terminate"), "Fatal Python error: Aborted"),
+        (without(ABORT, "what()", "terminate"), ABORTED),
         (
             without(ABORT, "what()", "terminate").replace(
                 b"\nThread",
                 b"\nCurrent thread 0x1 (most recent call first):\n<no Python frame>\nThread",
             ),
-            "Fatal Python error: Aborted",
+            ABORTED,
         ),
         (
             FAULTHANDLER.replace("Segmentation fault", "no thread state").encode(),
@@ -239,11 +242,8 @@ def without(text: str, *starts: str) -> bytes:
         (b"", worker_failures.EMPTY_LOG),
         (None, worker_failures.EMPTY_LOG),
         (b"Error: why\n\n   \n", "Error: why"),
-        (FAULTHANDLER.encode(), 'File "/stack/compile.py", line 12 in lower'),
-        (
-            (FAULTHANDLER.replace("/stack", "/first") + FAULTHANDLER).encode(),
-            'File "/stack/compile.py", line 12 in lower',
-        ),
+        (FAULTHANDLER.encode(), FRAME),
+        ((FAULTHANDLER.replace("/stack", "/first") + FAULTHANDLER).encode(), FRAME),
         (
             b"Current thread 0x00007f1d (most recent call first):",
             "Current thread 0x00007f1d (most recent call first):",
@@ -251,11 +251,8 @@ def without(text: str, *starts: str) -> bytes:
         (b"\xff\xfe\x00binary\x80", "\ufffd\ufffd\x00binary\ufffd"),
         (b"begin" + b"-" * 10_000 + b"end\n", "-" * 297 + "end"),
         (b"far too early\n" + b"\n" * worker_failures.LOG_TAIL_BYTES, worker_failures.EMPTY_LOG),
-        (TRACEBACK, "ValueError: Loaded weights leave no memory"),
-        (
-            TRACEBACK + b"\n[12:00] the child failed\n[12:00] killing all\n",
-            "ValueError: Loaded weights leave no memory",
-        ),
+        (TRACEBACK, RAISED),
+        (TRACEBACK + b"\n[12:00] the child failed\n[12:00] killing all\n", RAISED),
         (TRACEBACK + b"it went on\n" * 30 + b"the last of many\n", "the last of many"),
         (b"ValueError: without a traceback\nlast\n", "last"),
     ],
