@@ -147,7 +147,6 @@ async def showing(
 
 
 def opened_app(context: Context, run: Run) -> AdvisorApp:
-    """Return the app that shows a run."""
     return AdvisorApp(LaunchOptions(open=str(run.directory)), context)
 
 

@@ -91,7 +91,6 @@ class SimulatedMachine:
         return self.now
 
     def call(self, log_seconds: float) -> float:
-        """Simulate one call and return its seconds."""
         noise, generator = self.noise, self.generator
         warming = noise.warming * (1 - math.exp(-self.now / noise.warming_seconds))
         level = self._wander + self._jump + warming

@@ -146,7 +146,6 @@ class ScriptedWorkers:
                 assert not isinstance(message, Outcome), message
 
     def messages_until_end(self, worker: Worker) -> list[Message]:
-        """Return all messages until the worker has ended."""
         messages: list[Message] = []
         while worker.outcome is None:
             messages += [message for _, message in self.supervisor.poll()]

@@ -174,7 +174,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_groups(self) -> dict[Shape, tuple[str, ...]]:
-        """The arms of the last group of each shape."""
         return {shape: groups[-1].arms for shape, groups in self.groups.items()}
 
     @property

@@ -90,7 +90,6 @@ def server_rows(answer: Answer) -> list[list[str]]:
 def _known_columns(
     columns: Sequence[Column[Subject]], subjects: Sequence[Subject]
 ) -> list[Column[Subject]]:
-    """Return the columns in which a subject has a value."""
     return [each for each in columns if any(each[1](one) != MISSING for one in subjects)]
 
 

@@ -233,7 +233,6 @@ def _how_to_compare(answer: Answer) -> str:
 
 
 def _why_not_clear(decided: AdvisedAnswer) -> list[str]:
-    """Return what is missing for `CLEAR`."""
     found, reasons = decided.decision, list[str]()
     if found.word == "CLEAR":
         return reasons

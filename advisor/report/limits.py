@@ -21,7 +21,7 @@ class Limit(NamedTuple):
     otherwise: str
 
 
-#: What each limit of eager PyTorch means; the key is None if no limit is near.
+#: What each limit of eager PyTorch means.
 LIMITS: Mapping[Bound, Limit] = {
     "launch": Limit(
         "launch-bound",

@@ -118,7 +118,6 @@ def refresh(
 
 
 def with_hashes(pin: str, hashes: Mapping[str, set[str]]) -> str:
-    """Return a pin with the hashes of its files."""
     name = pin.partition("==")[0]
     if name.startswith(BUILT_BY_PYTORCH):
         return pin

@@ -98,13 +98,11 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture
 def sample_app(tui_context: Context, sample_run: Run) -> AdvisorApp:
-    """The app that shows `sample_run`."""
     return opened_app(tui_context, sample_run)
 
 
 @pytest.fixture
 def recorded_app(tui_context: Context, recorded: Run) -> AdvisorApp:
-    """The app that shows `recorded`."""
     return opened_app(tui_context, recorded)
 
 

@@ -150,7 +150,6 @@ LATEST_LOOKUP = dt.datetime.now(dt.timezone.utc).date() + dt.timedelta(days=1)
 
 
 def facts_of(workflow: Workflow) -> list[CitedFact]:
-    """Return all cited facts of a workflow."""
     changed = (
         *(each.declared for each in workflow.arms.values()),
         *(each.facts for each in workflow.declared_where),

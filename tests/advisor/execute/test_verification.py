@@ -88,8 +88,6 @@ Verify = Callable[..., Verification]
 
 @pytest.fixture
 def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
-    """Return a function that verifies a run on a machine."""
-
     def verify(
         run: Any = None, machine: Machine | None = None, problems: tuple[QuietProblem, ...] = ()
     ) -> Verification:
