@@ -17,7 +17,7 @@ from advisor.domain.recommendation import BreakEven
 from advisor.recipes.server import REQUEST, serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, KEEPS_MEMORY, call_as_given, lines_for, shorten
 from advisor.report.formatting import PLACE, name_some
-from advisor.report.further_lines import keeps_memory
+from advisor.report.further_lines import describe_changed_states, keeps_memory
 from advisor.report.headline import certainty_line, first_line, write_headline
 from advisor.report.other_arms import wrapper_lines
 from advisor.report.setup_facts import describe_shapes
@@ -172,6 +172,7 @@ def answer_lines(answer: Answer) -> list[str]:
         worst = [worst_check(each.measured.correctness) for each in answer.ranking]
         unchecked = [each for each in worst if each and each.accuracy_class == "unchecked"]
         why = [f"Not all outputs were checked: {why_unchecked(each)}." for each in unchecked[:1]]
+        why += describe_changed_states(answer.ranking)
         return [*lines, *origin, *why, *next_step, *unfit_notice(answer), *how_to_remeasure(answer)]
     lead = "no runner-up"
     if advice.runner_up and advice.margin is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.rivals import find_faster_arm
@@ -113,8 +113,8 @@ def describe_reference(answer: Answer) -> list[str]:
     return [f"Errors are differences from {itself}: no higher precision was possible."]
 
 
-def describe_changed_states(advised: RankedArm) -> list[str]:
-    checks = advised.measured.correctness
+def describe_changed_states(arms: Sequence[RankedArm]) -> list[str]:
+    checks = [check for each in arms for check in each.measured.correctness]
     names = dict.fromkeys(name for each in checks for name in each.accuracy.changed_states)
     if not names:
         return []

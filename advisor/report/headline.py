@@ -91,7 +91,7 @@ def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
             ("accuracy", further_lines.describe_precision(decided)),
             ("accuracy", further_lines.describe_reference(answer)),
             ("accuracy", further_lines.describe_adjustments(answer)),
-            ("accuracy", further_lines.describe_changed_states(decided.advised)),
+            ("accuracy", further_lines.describe_changed_states([decided.advised])),
             ("batch-sizes", other_arms.describe_batch_sizes(decided)),
         ]
     return tuple(HeadlineLine(part=part, text=line) for part, lines in parts for line in lines)

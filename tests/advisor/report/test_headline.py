@@ -32,8 +32,8 @@ from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_apart, format_share_of_draws, join_names
 from advisor.domain.workflow import Workflow
 from advisor.report import text_report
-from advisor.report.answer_lines import short_answer_lines
-from advisor.report.further_lines import describe_goodput
+from advisor.report.answer_lines import answer_lines, short_answer_lines
+from advisor.report.further_lines import describe_changed_states, describe_goodput
 from advisor.report.headline import write_headline
 from probes.accuracy import Accuracy
 
@@ -119,7 +119,11 @@ def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
     names = ("n", "mean", "log", "hidden")
     checked = builders.checked(accuracy=Accuracy(changed_states=names))
     compiled = measured("compiled", 1.5, correctness=(checked,))
-    expect("headline-changed-states", built_answers.headline(advise(compiled).answer))
+    advised = advise(compiled).answer
+    expect("headline-changed-states", built_answers.headline(advised))
+    undecided = builders.replace(advised, recommendation=None)
+    (told,) = describe_changed_states(undecided.ranking)
+    assert told in answer_lines(undecided)
 
 
 @pytest.mark.parametrize(
