@@ -57,7 +57,7 @@ def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
     # Most of the time that is left is for the repetition.
     left = SHARE_OF_NEW_SHAPES * (progress.end - progress.clock())
     end = progress.clock() + min(budget.all_new_shapes_seconds, left)
-    while limit > 0 and progress.clock() < end:
+    while limit > 0 and progress.clock() < end and progress.clock() + limit <= progress.end:
         answer, plan = progress.answer(), progress.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [each.id for each in arms if session.is_running(each.id)]

@@ -398,15 +398,19 @@ def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> 
     assert repetitions.seconds_while_open(question, RunState(at=900.0)) == 90.0
 
 
-@pytest.mark.parametrize(("device", "asked"), [("cpu", [["a"], ["b"]]), ("cuda", [["a", "b"]])])
-def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_together_on_a_gpu(
-    device: DeviceKind, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("device", "end", "asked"),
+    [("cpu", math.inf, [["a"], ["b"]]), ("cuda", math.inf, [["a", "b"]]), ("cuda", 4.0, [])],
+)
+def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_together_on_a_gpu_while_one_fits(
+    device: DeviceKind, end: float, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = mock.MagicMock(is_running={"a", "b"}.__contains__, builds_standbys=lambda: False)
     quick = builders.shipped_catalogue().presets.budgets["quick"]
     question = builders.question(device=device, budget=quick)
     answer = built_answers.answer(scores=())
-    progress = progress_of(session, new_recorder("ab"), question, lambda _: answer, clock=float)
+    recorder, clock = new_recorder("ab"), {"clock": float, "end": end}
+    progress = progress_of(session, recorder, question, lambda _: answer, **clock)
     monkeypatch.setattr(post_race, "leaders_of", lambda *_: builders.plan("a", "b").arms)
     sessions.exhaust(post_race.measure_further(progress))
     assert [call.args[0] for call in session.try_new_shapes.call_args_list] == asked
