@@ -112,7 +112,9 @@ def format_speedup(speedup: Interval | None) -> str:
 
 
 def is_unknown(speedup: Interval) -> bool:
-    return not speedup.low or speedup.high is None or speedup.high > WIDEST_RANGE * speedup.low
+    """Return whether the range is wide, and does not even say which of both is faster."""
+    low, high = speedup.low or 0.0, speedup.high
+    return high is None or low <= 1.0 <= high > WIDEST_RANGE * low
 
 
 def write_speedup(

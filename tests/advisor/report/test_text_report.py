@@ -132,10 +132,13 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
 def test_an_arm_whose_speed_is_unknown_has_no_score_beside_those_that_are_known() -> None:
     """A few calls that other work delayed do not make an arm the last one."""
     unfit = built_answers.with_results(built_answers.answer(), noise_floor=4.0)
-    lost = built_answers.with_measurement(
-        unfit, "compiled", speedup=Interval(value=0.02, low=0.01, high=1.5)
+    lost, faster = (
+        built_answers.with_measurement(
+            unfit, "compiled", speedup=Interval(value=2.0, low=low, high=600.0)
+        )
+        for low in (0.9, 1.02)
     )
-    for answer, is_missing in ((unfit, False), (lost, True)):
+    for answer, is_missing in ((unfit, False), (lost, True), (faster, False)):
         head, *rows = ranking_rows(answer, has_intervals=False)
         scores = {row[head.index("arm")]: row[head.index("score")] for row in rows}
         assert (scores.pop("compiled") == MISSING) == is_missing
