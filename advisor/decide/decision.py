@@ -24,6 +24,9 @@ from advisor.domain.question import Question
 from advisor.domain.results import Platform, Results
 from advisor.domain.run_state import Header, RunState
 
+#: How an arm ends whose outputs were wrong or varied.
+WRONG = {"incorrect", "nondeterministic"}
+
 
 def with_preferences(
     question: Question, priorities: Priorities | None, constraints: tuple[Constraint, ...] | None
@@ -182,16 +185,18 @@ def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = 
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     """Return the score that each arm may have that timed out, was not reached or could not lead.
 
-    Where an arm of its workflow was measured, only one for which no time was left counts.
+    Where an arm of its workflow was measured, only one for which no time was left counts; where
+    none was, and one returned wrong or varying outputs, none counts.
     """
     results = answer.results
     known = {each.workflow for each in results.measurements}
+    wrong = {each.workflow for each in answer.unmeasured if each.status in WRONG} - known
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
     found = {}
     for each in answer.unmeasured:
         is_open = each.status in {"timed-out", "not-reached"} or each.skip_cause == "cannot-lead"
         is_possible = is_out_of_time(each) or (each.workflow not in known and is_open)
-        if each.arm in too_slow or not is_possible:
+        if each.arm in too_slow or each.workflow in wrong or not is_possible:
             continue
         if potential := scoring.potential_of(each, answer, catalogue):
             found[each.arm] = potential.score_with_bonus

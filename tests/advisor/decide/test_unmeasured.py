@@ -219,7 +219,7 @@ HEAD = builders.header(
 )
 
 
-def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
+def answer(left: UnmeasuredArm, *constraints: Constraint, also: Any = ()) -> Answer:
     question = builders.question(constraints=constraints)
     head = builders.replace(HEAD, question=question)
     ends = Interval(value=2.0, low=1.98, high=2.02, process_error=0.001)
@@ -227,7 +227,7 @@ def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
         builders.measurement(builders.BASELINE, speedup=1.0),
         builders.replace(builders.measurement("compiled"), speedup=ends),
     )
-    return built_answers.answer_of(measured, head, unmeasured=(left,))
+    return built_answers.answer_of(measured, head, unmeasured=(left, *also))
 
 
 @pytest.mark.parametrize(
@@ -251,6 +251,9 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
     assert ("may be better" in certainty) == is_outstanding
     step = f"to measure {left.title} too: "
     assert found.advice.next_steps[0].startswith(step) == is_outstanding
+    varies = unmeasured("late/slow", "nondeterministic", "slow")
+    beside = built_answers.advised(answer(left, also=(varies,))).decision.outstanding
+    assert beside == ((left.arm,) if is_outstanding and left.arm != LATE else ())
 
 
 @pytest.mark.parametrize(("cause", "is_named"), [("out-of-time", True), ("cannot-lead", False)])
