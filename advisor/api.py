@@ -89,11 +89,11 @@ def recommend(
 def load(name: str | os.PathLike[str] = "latest") -> Report:
     """Return a stored run by its id, `latest` or its directory, or a JSON document by its file.
 
-    It is decided again with the present rubric. Raise `UnknownRunError` or `ExportFileError`.
+    A document is decided again with the present rubric. Raise `UnknownRunError` or
+    `ExportFileError`.
     """
     context = Context.of_process()
-    answer, run = answer_files.open_with_run(os.fspath(name), context)
-    return Report(answer, context.catalogue(), run)
+    return Report(*answer_files.open_with_catalogue(os.fspath(name), context))
 
 
 def _read_options(

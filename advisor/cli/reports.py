@@ -179,7 +179,7 @@ def recipe(
             f"{run} has the lines that adopt a workflow, and --style {style} needs its run",
             "leave out --style, or import the run with p3-advisor import-run",
         )
-    answer, stored = answer_files.open_with_run(run, make_context())
+    answer, _, stored = answer_files.open_with_catalogue(run, make_context())
     ranked, found = arm_recipe.choose_recipe(answer, stored, arm, batch_size)
     text = styles[style](answer, ranked, found)
     if output != STANDARD_OUTPUT and pathlib.Path(output).is_file():

@@ -111,9 +111,8 @@ def explain(
     """Explain the score of a workflow: each figure, its rule and its source."""
     from advisor.report import answer_files, explanation
 
-    context = make_context()
-    answer, known = answer_files.open_answer(run, context), context.catalogue().by_id
-    print_text(explanation.render(answer, arm, criterion, known), nl=False)
+    answer, catalogue, _ = answer_files.open_with_catalogue(run, make_context())
+    print_text(explanation.render(answer, arm, criterion, catalogue.by_id), nl=False)
 
 
 @app.command(rich_help_panel="Stored runs")

@@ -168,8 +168,11 @@ def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
 def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = False) -> Answer:
     """Return the answer with scores, best first, and a recommendation, or why there is none."""
     question, results, evidence = answer.question, answer.results, answer.evidence
+    rules = catalogue.accuracy.with_tolerance(question.accuracy)
     scored = msgspec.structs.replace(
-        answer, scores=scoring.score_arms(results, question, catalogue, evidence)
+        answer,
+        tolerance=rules.close["tolerance"] if answer.tolerance is None else answer.tolerance,
+        scores=scoring.score_arms(results, question, catalogue, evidence),
     )
     by_shape = scoring.score_by_shape(results, question, catalogue, evidence)
     outstanding = _outstanding(scored, catalogue)

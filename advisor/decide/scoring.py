@@ -145,6 +145,7 @@ def _score_arm(
             lines_changed=int(workflow.declared.lines_changed.value),
             export_step=bool(workflow.declared.export_step.value),
             own_environment=workflow.environment.kind != "shared",
+            preallocates_cache=bool(question.gpu) and workflow.id in catalogue.engine_memory,
         ),
         weight_format=workflow.arm(measurement.option).weight_format,
         verified=workflow.verified,

@@ -155,6 +155,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     #: What else ran on the machine before the measurement; null if it was not checked.
     quiet_check: QuietCheck | None = None
     results: Results
+    #: Up to which relative error, or divergence of text, outputs are close; null without scores.
+    tolerance: float | None = None
     #: The best arm first.
     scores: tuple[ScoredArm, ...]
     unmeasured: tuple[UnmeasuredArm, ...]

@@ -230,6 +230,8 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     lines_changed: int
     export_step: bool
     own_environment: bool
+    #: Whether it is an engine that fills GPU memory with its KV cache in advance.
+    preallocates_cache: bool = False
 
 
 class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from advisor.decide.decision import (
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, Problem, encode
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.errors import (
     ExportFileError,
@@ -161,7 +162,10 @@ def open_answer(
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
 ) -> Answer:
-    """Decide on a run or file with the present rubric; raise `ExportFileError` for other files."""
+    """Decide on a run with its own catalogue, or on a file with the present one.
+
+    Raise `ExportFileError` for other files.
+    """
     if not is_file(name):
         run = context.store.find(name)
         return answer_of_run(run, priorities=priorities, constraints=constraints, rubric=rubric)
@@ -174,12 +178,12 @@ def open_answer(
     return msgspec.structs.replace(again, rerun_command=command, foreign=True)
 
 
-def open_with_run(name: str, context: Context) -> tuple[Answer, Run | None]:
-    """Return the answer with its run; None for the answer of a file."""
+def open_with_catalogue(name: str, context: Context) -> tuple[Answer, Catalogue, Run | None]:
+    """Return an answer, what it was decided with, and its run; None for the answer of a file."""
     if is_file(name):
-        return open_answer(name, context), None
+        return open_answer(name, context), context.catalogue(), None
     run = context.store.find(name)
-    return answer_of_run(run), run
+    return answer_of_run(run), run.header().catalogue, run
 
 
 def read_answer(name: str) -> Answer:

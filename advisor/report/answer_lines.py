@@ -10,7 +10,7 @@ from advisor.domain import text
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm, is_out_of_time
 from advisor.domain.constraints import DEFAULT_PRIORITIES
-from advisor.domain.measurement import AGAINST_BREAKS, Measurement
+from advisor.domain.measurement import AGAINST_BREAKS
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import BreakEven
@@ -129,6 +129,7 @@ def _graph_breaks(answer: Answer) -> list[str]:
             at = " at" if PLACE.match(reason) else ":"
             first = f"The graph of {ranked.scored.title} breaks{at} {reason}{more}"
             is_tried = any(each.name == AGAINST_BREAKS for each in ranked.measured.variants)
+            # Those that `improve` knows now, whichever version measured the run.
             causes = map(read_shipped().improvements.find_cause, found)
             is_mendable = any(each.lines for each in causes if each)
             may_mend = is_mendable and not is_tried and answer.question.task == "forward"
@@ -248,7 +249,7 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
         change,
         *([fixed] if _refuses_shapes(ranked) else new_shape_costs(answer, measured)),
         build,
-        *_memory(answer, measured, has_details=has_details),
+        *_memory(answer, ranked, has_details=has_details),
     ]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm:
@@ -336,15 +337,15 @@ def _change(answer: Answer, ranked: RankedArm) -> str:
     return text.join_names(steps)
 
 
-def _memory(answer: Answer, measured: Measurement, *, has_details: bool) -> list[str]:
-    peak, baseline = measured.memory_bytes.peak, answer.baseline
+def _memory(answer: Answer, ranked: RankedArm, *, has_details: bool) -> list[str]:
+    peak, baseline = ranked.measured.memory_bytes.peak, answer.baseline
     if peak is None:
-        return [f"memory {memory_source(answer, measured) if has_details else 'not known'}"]
+        return [f"memory {memory_source(answer, ranked.measured) if has_details else 'not known'}"]
     against = ""
-    if baseline is not None and baseline.arm != measured.arm:
+    if baseline is not None and baseline.arm != ranked.arm:
         name = "eager" if baseline.workflow == EAGER else baseline.workflow
         if baseline.memory_bytes.peak is not None:
             against = f" ({name} {text.format_mebibytes(baseline.memory_bytes.peak)})"
-    is_engine = answer.question.gpu and measured.workflow in read_shipped().engine_memory
-    cache = " with preallocated KV cache" if is_engine and has_details else ""
+    has_cache = has_details and ranked.scored.adoption.preallocates_cache
+    cache = " with preallocated KV cache" if has_cache else ""
     return [f"{text.format_mebibytes(peak)} MiB{cache}{against}"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
 from markupsafe import Markup
 
-from advisor.ask.catalogue_files import read_shipped
 from advisor.decide.sensitivity import leading_regions
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
@@ -45,7 +45,6 @@ def draw(answer: Answer) -> Pictures:
     ranking, unfit = answer.ranking, results.is_unfit
     shapes = [cell.shape for cell in ranking[0].cells] if ranking else []
     marks = svg.marks_of(answer, ranking)
-    rules = read_shipped().accuracy.with_tolerance(question.accuracy)
     noise_floors = {each.shape: each.noise_floor for each in results.races}
     return Pictures(
         speedups=(() if unfit else speedup_curves(ranking, shapes, noise_floors, marks))
@@ -55,7 +54,7 @@ def draw(answer: Answer) -> Pictures:
         ),
         # These have no intervals.
         build_cost=None if unfit else _build_cost_chart(ranking, marks),
-        accuracy=None if unfit else _accuracy_chart(ranking, marks, rules.close["tolerance"]),
+        accuracy=None if unfit else _accuracy_chart(ranking, marks, answer.tolerance or math.inf),
         weight_map=weight_map(
             ranking, question.priorities, advice.leading_shares if advice else {}, marks
         ),

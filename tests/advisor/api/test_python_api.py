@@ -90,7 +90,7 @@ def test_only_a_saved_page_has_the_recipe_without_its_control_characters(
     made_run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipe_text, "render_recommended", lambda _, run: f"{run.directory}\x1b")
-    run = advisor.load(made_run.directory)
+    run = advisor.load(made_run.directory).decide()  # with the workflows of its run
     files = {each: run.save(tmp_path / f"run{each}").read_bytes() for each in SUFFIXES}
     recipe = f"<code>{made_run.directory}".encode()
     assert [each for each, content in files.items() if recipe in content] == [".html"]

@@ -14,9 +14,10 @@ import built_measurements
 import pytest
 from built_answers import run_answer, with_results
 from forks import run_command
-from kept.runs import read_run
+from kept.runs import decide_run, read_run
 from recorded_runs import make_run
 
+from advisor.decide.decision import answer_from_results
 from advisor.decide.process_figures import PENDING_SOURCE
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
@@ -60,8 +61,17 @@ def test_eager_pytorch_costs_nothing(answer: Answer) -> None:
     ],
 )
 def test_a_shape_that_was_not_built_is_a_part_of_the_cost(run: str, cost: str) -> None:
-    kept = built_answers.advised(read_run(run))
+    kept = built_answers.advised(decide_run(run))
     assert cost in cost_line(kept.answer, kept.advised)
+
+
+def test_an_answer_is_described_by_the_catalogue_that_it_was_decided_with() -> None:
+    kept, known = read_run("h200-generate-llama2-7b-float16"), builders.shipped_catalogue()
+    rules = builders.replace(known.accuracy, close={**known.accuracy.close, "tolerance": 0.25})
+    other = builders.replace(known, engine_memory={}, accuracy=rules)
+    made = built_answers.advised(answer_from_results(kept, other))
+    assert "preallocated" not in cost_line(made.answer, made.advised)
+    assert made.answer.tolerance == 0.25
 
 
 def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) -> None:
