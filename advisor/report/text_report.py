@@ -42,6 +42,7 @@ SERVED_LEGEND = "speed-up: ratio of the sustained request rates"
 
 
 #: Limits of the answer in a few lines: number of lines from 60 columns on, and columns of a line.
+#: What is copied, which is code, commands and ids of arms in the table, is not wrapped.
 MOST_LINES, WIDEST = 25, 100
 #: End of the command that prints a document.
 AS_DOCUMENT = " --json"
