@@ -33,7 +33,6 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.execute.drafts import DraftRun, create, draft_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
-from advisor.report.answer_files import answer_of_run
 from advisor.report.notebook import Report, format_priorities, reports_errors, show_progress
 from advisor.store.store import default_home
 
@@ -82,7 +81,7 @@ def recommend(
     except UserError:
         drop_refused(run, context)
         raise
-    return Report(answer_of_run(run), run.header().catalogue, run)
+    return Report(answer_files.answer_of_run(run), run.header().catalogue, run)
 
 
 @reports_errors

@@ -26,9 +26,11 @@ from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.errors import (
     ExportFileError,
     MissingExtraError,
+    OptionValueError,
     PlatformError,
     RunIsActiveError,
     UserError,
+    choose_among,
 )
 from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.results import Platform, Results
@@ -48,8 +50,11 @@ def write(
 ) -> bytes:
     """Return the file of an answer in a format; without its run the recipe has lines alone.
 
-    Control characters of texts are escaped. Raise `MissingExtraError` if a library is missing.
+    Control characters of texts are escaped. Raise `OptionValueError` for an unknown format, and
+    `MissingExtraError` if a library is missing.
     """
+    if name not in REPORT_FORMATS:
+        raise OptionValueError(f"unknown format {name!r}", choose_among(name, REPORT_FORMATS))
     try:
         content = REPORT_FORMATS[name](answer, run, elsewhere)
     except ModuleNotFoundError as problem:

@@ -20,7 +20,7 @@ from advisor.decide.comparison import Comparison, compare_answers
 from advisor.decide.decision import answer_from_results
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import MissingExtraError, OptionValueError, UserError, choose_among
+from advisor.domain.errors import MissingExtraError, OutputFileError, UserError, reported_as
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
@@ -169,10 +169,10 @@ class Report:
     @reports_errors
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the format of the suffix; raise `OptionValueError` for one without a format."""
-        path, suffixes = pathlib.Path(file), answer_files.SUFFIXES
-        if (suffix := path.suffix.lower()) not in suffixes:
-            raise OptionValueError(f"unknown format {suffix!r}", choose_among(suffix, suffixes))
-        path.write_bytes(answer_files.write(suffix[1:], self.answer, self._run))
+        path = pathlib.Path(file)
+        content = answer_files.write(path.suffix[1:].lower(), self.answer, self._run)
+        with reported_as(OutputFileError, f"{path} cannot be written", "name another file"):
+            path.write_bytes(content)
         return path
 
     def __repr__(self) -> str:

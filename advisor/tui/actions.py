@@ -251,10 +251,8 @@ def export(app: AdvisorApp, shown: ShownAnswer, *, explored: bool = False) -> No
 
     def save(typed: str) -> str:
         file = pathlib.Path(typed).expanduser()
-        if file.suffix.lower() not in SUFFIXES:
-            return f"use one of the extensions {', '.join(SUFFIXES)}"
         try:
-            content = answer_files.write(file.suffix.lower()[1:], shown.answer, shown.run)
+            content = answer_files.write(file.suffix[1:].lower(), shown.answer, shown.run)
             with file.open("xb") as new:
                 new.write(content)
         except OSError as problem:

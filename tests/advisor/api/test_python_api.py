@@ -95,6 +95,9 @@ def test_only_a_saved_page_has_the_recipe_without_its_control_characters(
     recipe = f"<code>{made_run.directory}".encode()
     assert [each for each, content in files.items() if recipe in content] == [".html"]
     assert b"\x1b" not in files[".html"]
+    for name in ("run.pdf", "absent/run.md"):
+        with pytest.raises(errors.UserError, match=r"format|written"):
+            run.save(tmp_path / name)
 
 
 def test_the_documented_lines_work_without_advice(here: pathlib.Path) -> None:
