@@ -170,7 +170,7 @@ def _parse_factory(text: str, *, has_inputs: bool) -> FactoryModel:
     module, _, function = text.rpartition(":")
     if not function.isidentifier():
         raise UnknownModelError(
-            f"{text!r} has no function name after the colon",
+            f"{text!r} does not end with the name of a function of the module",
             "write package.module:factory or file.py:factory",
         )
     if module.endswith(".py"):

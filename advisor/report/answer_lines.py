@@ -1,29 +1,25 @@
-"""The lines of an answer: whether the run finished, how certain it is, and what an arm costs."""
+"""The lines of an answer: whether the run finished, how certain it is, and what to do next."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from advisor.ask.catalogue_files import read_shipped
 from advisor.domain import text
 from advisor.domain.accuracy import why_unchecked, worst_check
-from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm, is_out_of_time
+from advisor.domain.answer import AdvisedAnswer, Answer, is_out_of_time
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import EAGER
-from advisor.domain.recommendation import BreakEven
 from advisor.recipes.server import REQUEST, serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, KEEPS_MEMORY, call_as_given, lines_for, shorten
+from advisor.report.cost import cost_line
 from advisor.report.formatting import PLACE, name_some
 from advisor.report.further_lines import describe_changed_states, keeps_memory
 from advisor.report.headline import certainty_line, first_line, write_headline
-from advisor.report.other_arms import wrapper_lines
 from advisor.report.setup_facts import describe_shapes
-from advisor.report.shortcomings import memory_source, new_shape_costs
 from probes.facts import TRAINING_MODE
-from probes.shape import Shape
 
 #: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (
@@ -169,7 +165,8 @@ def answer_lines(answer: Answer) -> list[str]:
     advice, lines = answer.recommendation, [first_line(answer), *stop_notice(answer)]
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     if advice is None:
-        next_step = [f"Next: {answer.problem.next_step}"] if answer.problem else []
+        goes_on = answer.resumable and not answer.scores  # `stop_notice` has the command
+        next_step = [f"Next: {answer.problem.next_step}"] if answer.problem and not goes_on else []
         worst = [worst_check(each.measured.correctness) for each in answer.ranking]
         unchecked = [each for each in worst if each and each.accuracy_class == "unchecked"]
         why = [f"Not all outputs were checked: {why_unchecked(each)}." for each in unchecked[:1]]
@@ -219,133 +216,3 @@ def next_steps(answer: Answer) -> list[str]:
     problem = [answer.problem.next_step] if answer.problem else []
     advice = answer.recommendation
     return [*problem, *how_to_remeasure(answer), *(advice.next_steps if advice else ())]
-
-
-EAGER_COST = "no build and no change of the code"
-
-
-def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) -> str:
-    """Return what an arm costs its user, next to the baseline.
-
-    Other baselines than eager PyTorch cost something, too: a server is started, an ONNX file is
-    loaded. Without details the shapes are not named.
-    """
-    scored, measured = ranked
-    if scored.arm == EAGER:
-        return EAGER_COST
-    # The lines of an export write their file each time, while a warm build has found it.
-    warm = None if scored.adoption.export_step else measured.build_seconds.warm
-    build = f"build {text.format_seconds(measured.build_seconds.cold)} s"
-    if warm is not None:
-        build += f", {text.format_seconds(warm)} s from caches"
-    change = _change(answer, ranked)
-    fixed = "refuses other shapes than it was built for"
-    if len(answer.question.shapes) > 1:
-        built = f": build it for each of {describe_shapes(answer, answer.question.shapes)}"
-        fixed = f"takes one shape only{built if has_details else ''}"
-    if refuses_lengths_alone(ranked):
-        fixed = "takes no other length than it was built for"
-    parts = [
-        change,
-        *([fixed] if _refuses_shapes(ranked) else new_shape_costs(answer, measured)),
-        build,
-        *_memory(answer, ranked, has_details=has_details),
-    ]
-    advice = answer.recommendation
-    if advice is not None and advice.arm == scored.arm:
-        most = MOST_COUNTS if has_details else 1
-        parts += filter(None, [when_repaid(answer, advice.break_even, most)])
-    return "; ".join(parts)
-
-
-def is_fixed(ranked: RankedArm) -> bool:
-    """Return whether the arm refuses other batch sizes than it was built for."""
-    return _refuses_shapes(ranked) and not refuses_lengths_alone(ranked)
-
-
-def _refuses_shapes(ranked: RankedArm) -> bool:
-    flexibility = ranked.scored.ratings["input_flexibility"]
-    return (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
-
-
-def refuses_lengths_alone(ranked: RankedArm) -> bool:
-    """Return whether it served the other batch sizes that it tried, but no other length."""
-    tried = ranked.measured.new_shape_results
-    refused = [each.shape for each in tried if each.handling in {"refused", "wrong"}]
-    served = any(not each.shape.tokens for each in tried if each.shape not in refused)
-    return served and bool(refused) and all(shape.tokens for shape in refused)
-
-
-#: More numbers of requests become one range.
-MOST_COUNTS = 3
-
-
-def when_repaid(answer: Answer, break_even: Sequence[BreakEven], most: int) -> str:
-    """Return the requests after which the build has paid off, by shape, or the range of all.
-
-    Empty where it pays off at none.
-    """
-    paid = [each for each in break_even if each.requests is not None]
-    if not paid:
-        return ""
-    counts: dict[str, list[Shape]] = {}
-    for each in paid:
-        counts.setdefault(_count_requests([each]), []).append(each.shape)
-    merged = ""
-    if len(counts) > most:
-        counts = {_count_requests(paid): [each.shape for each in paid]}
-        if all(_bounds(each)[1] for each in paid):
-            sizes = {each.shape.batch_size for each in paid}
-            merged = f", by {'batch size' if len(sizes) > 1 else 'length'}"
-    found = [
-        f"{count} at {describe_shapes(answer, shapes)}" if len(shapes) < len(break_even) else count
-        for count, shapes in counts.items()
-    ]
-    never = [each.shape for each in break_even if each.requests is None]
-    last = f"; never at {describe_shapes(answer, never)}" if never else ""
-    return f"repaid after {text.join_names(found)}{merged}{last}"
-
-
-def _count_requests(found: Sequence[BreakEven]) -> str:
-    """Return the range of the numbers with two significant digits, or its start alone."""
-    lows, highs = zip(*map(_bounds, found), strict=True)
-    rounded = [float(f"{each:.2g}") for each in (min(lows), max(highs))]
-    written = dict.fromkeys(text.format_number(each, decimals=0) for each in rounded)
-    if not all(highs):
-        return f"at least {next(iter(written))} requests"
-    return text.write_count(" to ".join(written), "request")
-
-
-def _bounds(found: BreakEven) -> tuple[float, float]:
-    """Return the bounds of a number, which are 1 at least; 0 for an upper one that says nothing."""
-    low = max((found.requests or 0.0) if found.low is None else found.low, 1.0)
-    high = 0.0 if found.high is None else max(found.high, 1.0)
-    return low, high if high <= text.WIDEST_RANGE * low else 0.0
-
-
-def _change(answer: Answer, ranked: RankedArm) -> str:
-    """Describe what to change; the start of a server is one command, whatever its lines."""
-    adoption, wrapper = ranked.scored.adoption, wrapper_lines(answer, ranked.measured)
-    code = f"{text.write_count(adoption.lines_changed + wrapper, 'line')} of code"
-    if wrapper:
-        code += f" ({wrapper} of them a module around the model)"
-    steps = [
-        "one command" if answer.question.serves else code,
-        *(["an export step"] if adoption.export_step else []),
-        *(["an environment of its own"] if adoption.own_environment else []),
-    ]
-    return text.join_names(steps)
-
-
-def _memory(answer: Answer, ranked: RankedArm, *, has_details: bool) -> list[str]:
-    peak, baseline = ranked.measured.memory_bytes.peak, answer.baseline
-    if peak is None:
-        return [f"memory {memory_source(answer, ranked.measured) if has_details else 'not known'}"]
-    against = ""
-    if baseline is not None and baseline.arm != ranked.arm:
-        name = "eager" if baseline.workflow == EAGER else baseline.workflow
-        if baseline.memory_bytes.peak is not None:
-            against = f" ({name} {text.format_mebibytes(baseline.memory_bytes.peak)})"
-    has_cache = has_details and ranked.scored.adoption.preallocates_cache
-    cache = " with preallocated KV cache" if has_cache else ""
-    return [f"{text.format_mebibytes(peak)} MiB{cache}{against}"]

@@ -16,7 +16,7 @@ from advisor.domain.plan import ArmName
 from advisor.domain.rubric import Basis, name_fact
 from advisor.domain.workflow import Workflow
 from advisor.report import shortcomings
-from advisor.report.answer_lines import cost_line
+from advisor.report.cost import cost_line
 from advisor.report.formatting import accuracy_line
 from advisor.report.other_arms import describe_certainty
 from advisor.report.ranking import is_range, ranking_columns, write_fact

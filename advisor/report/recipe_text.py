@@ -22,8 +22,9 @@ from advisor.recipes.snippet import (
     compose_starts,
     lines_for,
 )
-from advisor.report.answer_lines import caveats, is_fixed, unfit_notice
+from advisor.report.answer_lines import caveats, unfit_notice
 from advisor.report.arm_recipe import ArmRecipe, choose_recipe
+from advisor.report.cost import is_fixed
 from advisor.report.formatting import format_error
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run

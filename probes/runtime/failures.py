@@ -212,6 +212,8 @@ def blame_model(
     if MODULE_NAME.fullmatch(missing) and importlib.util.find_spec(missing) is None:
         return Failure("model-refused", "open", reason, missing_module=missing)
     fix = "open the model in the same interpreter without p3-advisor, and fix the error"
+    if isinstance(problem, SystemExit):
+        fix = 'move what ends the process below if __name__ == "__main__", also argparse'
     return Failure("model-refused", "open", reason, fix)
 
 

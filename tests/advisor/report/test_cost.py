@@ -30,7 +30,8 @@ from advisor.domain.results import MeasuredInputs
 from advisor.recipes.server import REQUEST
 from advisor.report import arm_recipe, generation, recipe_text
 from advisor.report.answer_files import answer_of_run
-from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line, is_fixed
+from advisor.report.answer_lines import code_lines
+from advisor.report.cost import EAGER_COST, cost_line, is_fixed
 from advisor.report.shortcomings import NOT_READ
 from advisor.store.store import Store
 from probes.events import Imported, NewShapeHandling, NewShapeResult, Serving

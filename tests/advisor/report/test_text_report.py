@@ -31,10 +31,10 @@ from advisor.report.answer_lines import (
     UNKNOWN_NOTICE,
     answer_lines,
     code_lines,
-    cost_line,
     stop_notice,
     unfit_notice,
 )
+from advisor.report.cost import cost_line
 from advisor.report.further_lines import MEMORY_KEPT
 from advisor.report.headline import certainty_line
 from advisor.report.other_arms import flip_lines
@@ -96,6 +96,9 @@ def test_a_run_that_would_fail_again_is_resumed_only_after_a_change(expect: Expe
     assert goes_on == stop_notice(built_answers.answer(finished=False))
     assert goes_on != fails
     expect("text-fails-again", fails)
+    stopped = builders.replace(NONE, finished=False, scores=())
+    shown = [of_text(builders.replace(stopped, resumable=each)) for each in (True, False)]
+    assert ["\nNext: " in each for each in shown] == [False, True]
 
 
 def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:

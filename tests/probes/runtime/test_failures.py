@@ -109,6 +109,7 @@ def test_a_module_that_the_interpreter_does_not_have_is_named(
 ) -> None:
     refused = classify(problem, "open")
     assert refused.status == "model-refused"
+    assert classify(SystemExit(2), "open").fix != classify(KeyError("weights"), "open").fix
     assert refused.missing_module == missing
     assert (refused.fix is None) == (missing is not None)
 
