@@ -23,6 +23,9 @@ from advisor.probing import detection, env_creation, env_registry
 
 #: Share of the processors from which other work disturbs the timing.
 MAX_BUSY_SHARE = 0.5
+#: GiB on the disk of the runs: the caches of a run's builds take some hundred MiB.
+LEAST_FREE = 1.0
+RUNS_ELSEWHERE = "set P3_ADVISOR_HOME to a writable directory on a disk with free space"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -123,11 +126,14 @@ def check_processors() -> Finding:
 
 def check_home(home: pathlib.Path) -> Finding:
     existing = next((parent for parent in (home, *home.parents) if parent.exists()), home)
-    if os.access(existing, os.W_OK):
+    if existing.is_dir() and os.access(existing, os.W_OK):
         free = shutil.disk_usage(existing).free / GIBIBYTE
-        return Finding("runs", "ok", f"{home}, {free:.0f} GiB free")
-    fix = "set P3_ADVISOR_HOME to a writable directory"
-    return Finding("runs", "fail", f"{home} is not writable", fix)
+        what = f"{home}, {free:.1f} GiB free"
+        is_full = free < LEAST_FREE
+        return Finding(
+            "runs", "warn" if is_full else "ok", what, RUNS_ELSEWHERE if is_full else None
+        )
+    return Finding("runs", "fail", f"{home} is no writable directory", RUNS_ELSEWHERE)
 
 
 def check_selected_gpu(machine: Machine, visible_devices: str | None = None) -> Finding:

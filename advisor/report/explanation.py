@@ -124,7 +124,7 @@ def _measured_lines(answer: Answer, ranked: RankedArm, workflow: Workflow | None
             f"{kept}"
         )
     speedup = _write_speedup(answer, measured.speedup)
-    what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
+    what = "geometric mean over the shapes" if measured.cells else "ratio of request rates"
     lines.append(f"    {what}: {speedup}")
     in_table = ", ".join(
         f"{column.head} {column.write(ranked)}"

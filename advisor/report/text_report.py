@@ -32,7 +32,7 @@ from advisor.report.setup_facts import describe_inputs, describe_mix, describe_s
 HEADS = "; ".join(f"{each.head}: {each.legend}" for each in ARM_FIGURES.values() if each.legend)
 COST_LEGEND = f"*: advised; {HEADS}; letters: A best, C lowest"
 #: What the speed-up means, and the columns of the unit of the speed.
-SPEED_LEGEND = "speed-up: compared round by round, geometric mean over the batch sizes"
+SPEED_LEGEND = "speed-up: compared round by round, geometric mean over the shapes"
 UNIT_LEGENDS = {
     "ms": "ms: typical call, that of the baseline over the speed-up",
     "tok/s": "tok/s: tokens generated per second, all texts of a batch",
@@ -231,7 +231,9 @@ def where_more_is(answer: Answer) -> list[str]:
     code = answer.advised.measured.integration if answer.advised else ""
     model = CHECKPOINT if CHECKPOINT in code else "model"
     inputs = "inputs" if answer.question.task == "forward" else "prompts"
-    whole = "As a script" if answer.question.serves else f"Whole code, with {model} and {inputs}"
+    # A file has no run from which the model and the inputs could be opened.
+    whole = "Whole code, with" if name == answer.run_id else "Code for your"
+    whole = "As a script" if answer.question.serves else f"{whole} {model} and {inputs}"
     code_is = [f"{whole}: {recipe}"] if code_lines(answer) else []
     if answer.advised is None and any(each.measured.integration for each in answer.ranking):
         code_is = [f"Code of an arm: {recipe} ARM"]

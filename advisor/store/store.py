@@ -44,13 +44,15 @@ class Store:
     def create(self, header: Header) -> Run:
         """Make the directory of a new run; raise `NotWritableError` if it exists."""
         directory = self._runs / header.run_id
-        next_step = f"make it writable, or set {HOME_VARIABLE} to another directory"
-        with report_unwritable(self._home, next_step):
+        next_step = f"make it writable, with free space, or set {HOME_VARIABLE} to another one"
+        with report_unwritable(self._home, next_step), contextlib.ExitStack() as on_failure:
             directory.mkdir(parents=True)
+            on_failure.callback(shutil.rmtree, directory, ignore_errors=True)
             run = Run(directory)
             write_atomically(run.header_file, msgspec.json.encode(header))
             for folder in (run.arms, run.scratch):
                 folder.mkdir()
+            on_failure.pop_all()
         return run
 
     def find(self, name: str) -> Run:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import pathlib
 from typing import Any
 
 import builders
 import pytest
 
-from advisor.cli.doctor import Finding, check_each_gpu, check_selected_gpu, check_served_workflows
+from advisor.cli import doctor
+from advisor.cli.doctor import (
+    Finding,
+    check_each_gpu,
+    check_home,
+    check_selected_gpu,
+    check_served_workflows,
+)
 from advisor.domain.machine import GpuProcess, Machine
 
 
@@ -16,6 +25,16 @@ def findings(*found: Any, problem: str | None = None) -> dict[str, Finding]:
         gpus=found, gpu_problem=problem, software=builders.interpreter(torch_cuda="13.0")
     )
     return {finding.name: finding for finding in check_each_gpu(machine)}
+
+
+def test_runs_need_a_directory_with_free_space(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    found = [check_home(home).status for home in (tmp_path, file)]
+    monkeypatch.setattr(doctor, "LEAST_FREE", math.inf)
+    assert [*found, check_home(tmp_path).status] == ["ok", "fail", "warn"]
 
 
 def test_an_idle_gpu_has_no_problem() -> None:
