@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import builders
 
 from advisor.domain.model import TransformersModel
-from advisor.domain.plan import REFERENCE
+from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.run_events import (
     ArmsPlanned,
     Finished,
@@ -23,7 +23,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.run_state import Header, ProcessState
+from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.events import Opened, PhaseStarted, Ready, Workload
@@ -47,6 +47,23 @@ CRASH = Failure(
     reason="its process was ended by SIGSEGV; its log ends: [/ oh",
     fix="update it",
 )
+
+
+class UnstoredRun(Run):
+    """A run with this header and these processes of its arms, of which nothing is stored."""
+
+    def __init__(
+        self, header: Header, arms: Sequence[Arm], processes: Mapping[str, ProcessState]
+    ) -> None:
+        super().__init__(pathlib.Path())
+        self._header = header
+        self._state = builders.run_state(processes, plan=Plan(arms=tuple(arms), excluded=()))
+
+    def header(self) -> Header:
+        return self._header
+
+    def state(self) -> RunState:
+        return self._state
 
 
 def reports_of(arm: str, process: ProcessState) -> list[WorkerReported]:

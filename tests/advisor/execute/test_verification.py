@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
+from recorded_runs import UnstoredRun
 
 from advisor.ask.context import Context
 from advisor.domain.answer import encode
@@ -21,7 +21,7 @@ from advisor.domain.errors import ForeignRunError, NoRecipeError, UserError, Ver
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
-from advisor.domain.plan import Plan
+from advisor.domain.run_state import ProcessState
 from advisor.domain.snippet import Result, SnippetPair, Verification, bounds
 from advisor.execute import verification
 from advisor.probing.snippets import PairedCalls
@@ -59,28 +59,23 @@ class Machine:
         )
 
 
-def measured(
+def run_of(
     lines: str = LINES, *, arm_changes: Any = None, foreign: bool = False, **question: Any
-) -> Any:
-    """Return a decision on a run of two arms, each with an interpreter of its own."""
+) -> UnstoredRun:
+    """Return a run of two arms, each with an interpreter of its own."""
 
-    def process(interpreter: str) -> Any:
+    def process(interpreter: str) -> ProcessState:
         own = builders.interpreter_facts({"torch": "2.13.0+cpu"}, interpreter=interpreter)
         imported = Imported(versions={}, settings={}, environment=own)
         facts = builders.snippet_facts(integration=lines)
         return builders.process(imported=imported, snippet_facts=facts)
 
     arms = (builders.arm(builders.BASELINE), builders.arm("compiled", **(arm_changes or {})))
-    state = builders.run_state(
-        {builders.BASELINE: process("/eager/python"), "compiled": process("/own/python")},
-        plan=Plan(arms=arms, excluded=()),
-    )
+    processes = {builders.BASELINE: process("/eager/python"), "compiled": process("/own/python")}
     header = builders.replace(
         built_answers.finished_header(), question=builders.question(**question), foreign=foreign
     )
-    return types.SimpleNamespace(
-        header=lambda: header, state=lambda: state, arms=pathlib.Path(), scratch=pathlib.Path()
-    )
+    return UnstoredRun(header, arms, processes)
 
 
 Verify = Callable[..., Verification]
@@ -89,13 +84,15 @@ Verify = Callable[..., Verification]
 @pytest.fixture
 def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
     def verify(
-        run: Any = None, machine: Machine | None = None, problems: tuple[QuietProblem, ...] = ()
+        run: UnstoredRun | None = None,
+        machine: Machine | None = None,
+        problems: tuple[QuietProblem, ...] = (),
     ) -> Verification:
         monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
         activity = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=0.0)
         check = QuietCheck(activity=activity, problems=problems)
         monkeypatch.setattr(verification, "check_now", lambda *_: check)
-        run = run or measured()
+        run = run or run_of()
         cells = (built_answers.timed_cell(shape=Shape(1), speedup=SPEEDUP),)
         answer = builders.replace(
             built_answers.with_measurement(built_answers.answer(), "compiled", cells=cells),
@@ -225,7 +222,7 @@ def test_the_speed_on_a_busy_machine_is_a_range_of_both_estimates(
 def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(verify: Verify) -> None:
     machine = Machine()
     own = {"python": "/own/python", "quantiser": "/quantise/bin/python"}
-    verify(measured(arm_changes=own), machine)
+    verify(run_of(arm_changes=own), machine)
     (pair,) = machine.asked
     assert (pair.own.python, pair.baseline.python) == ("/own/python", "")
     assert str(pair.own.folders["llm-compressor"]) == "/quantise"
@@ -236,7 +233,7 @@ def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(verify
 def test_a_batch_size_that_was_measured_can_be_asked_for() -> None:
     cells = [built_answers.timed_cell(shape=Shape(each)) for each in (1, 8)]
     made = built_answers.with_measurement(built_answers.answer(), "compiled", cells=tuple(cells))
-    compose = functools.partial(compose_pair, made, measured(), "compiled")
+    compose = functools.partial(compose_pair, made, run_of(), "compiled")
     pairs = [compose(batch_size=each) for each in (1, 8)]
     assert [each.cell.shape for each in pairs] == [Shape(1), Shape(8)]
     assert ["randn(8, " in each.baseline.text for each in pairs] == [False, True]
@@ -259,7 +256,7 @@ def test_random_weights_are_made_by_one_version_of_the_library(verify: Verify) -
     lines = LINES.replace("output = model(*inputs)", "tokens = model.generate(prompts)")
     machine = Machine()
     own = {"python": "/own/python"}
-    run = measured(lines, arm_changes=own, model=model, task="generate")
+    run = run_of(lines, arm_changes=own, model=model, task="generate")
     verify(run, machine)
     (pair,) = machine.asked
     assert {pair.own.python, pair.baseline.python} == {"/own/python"}
@@ -270,22 +267,22 @@ def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(device: str, verify
     model = TransformersModel(name="org/llama", weights="hub")
     lines = "import engine\n\n# Each call:\ntokens = engine.run(CHECKPOINT, prompts)\n"
     machine = Machine()
-    verify(measured(lines, model=model, task="generate", device=device), machine)
+    verify(run_of(lines, model=model, task="generate", device=device), machine)
     assert machine.asked[0].one_by_one == (device == "cuda")
 
 
 @pytest.mark.parametrize(
     ("run", "error"),
     [
-        (measured(load=LOAD, task="serve"), UserError),
-        (measured(gpu="GPU-elsewhere", device="cuda"), VerificationError),
-        (measured("import subprocess\n\nsubprocess.run(['serve'])\n"), VerificationError),
-        (measured(foreign=True), ForeignRunError),
+        (run_of(load=LOAD, task="serve"), UserError),
+        (run_of(gpu="GPU-elsewhere", device="cuda"), VerificationError),
+        (run_of("import subprocess\n\nsubprocess.run(['serve'])\n"), VerificationError),
+        (run_of(foreign=True), ForeignRunError),
     ],
     ids=["server under load", "no such GPU", "only serves", "imported"],
 )
 def test_what_no_snippet_repeats_here_is_a_user_error(
-    run: Any, error: type[UserError], verify: Verify
+    run: UnstoredRun, error: type[UserError], verify: Verify
 ) -> None:
     machine = Machine()
     with pytest.raises(error) as problem:

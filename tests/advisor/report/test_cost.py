@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 import shlex
-import types
 from typing import Any
 
 import builders
@@ -15,7 +14,7 @@ import pytest
 from built_answers import run_answer, with_results
 from forks import run_command
 from kept.runs import decide_run, read_run
-from recorded_runs import make_run
+from recorded_runs import UnstoredRun, make_run
 
 from advisor.decide.decision import answer_from_results
 from advisor.decide.process_figures import PENDING_SOURCE
@@ -23,7 +22,6 @@ from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import MemoryBytes
 from advisor.domain.model import FactoryModel, TransformersModel
-from advisor.domain.plan import Plan
 from advisor.domain.question import RequestLengths
 from advisor.domain.recommendation import BreakEven
 from advisor.domain.results import MeasuredInputs
@@ -33,6 +31,7 @@ from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import code_lines
 from advisor.report.cost import EAGER_COST, cost_line, is_fixed
 from advisor.report.shortcomings import NOT_READ
+from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.events import Imported, NewShapeHandling, NewShapeResult, Serving
 from probes.facts import InputSpec
@@ -243,7 +242,7 @@ QUESTION = builders.question(task="serve", model=MODEL, load=LOAD, output_tokens
 SERVING = built_measurements.started_server(variables={"CACHE_GIB": "4; echo hacked"})
 
 
-def measured(serving_command: str, serving: Serving = SERVING) -> Any:
+def run_of_server(serving_command: str, serving: Serving = SERVING) -> Run:
     distributions = {"engine": "1.2+cu130", "torch": "2.13.0", "transformers": "5.17.0"}
     own = builders.interpreter_facts(distributions, interpreter="/envs/engine/bin/python")
     process = builders.process(
@@ -252,10 +251,7 @@ def measured(serving_command: str, serving: Serving = SERVING) -> Any:
         serving=serving,
     )
     planned = builders.arm("compiled", workflow="engine")
-    state = builders.run_state({"compiled": process}, plan=Plan(arms=(planned,), excluded=()))
-    return types.SimpleNamespace(
-        header=lambda: builders.header(question=QUESTION), state=lambda: state
-    )
+    return UnstoredRun(builders.header(question=QUESTION), [planned], {"compiled": process})
 
 
 def answered(**changes: Any) -> Answer:
@@ -265,7 +261,7 @@ def answered(**changes: Any) -> Answer:
     return with_results(answer, serving=built_measurements.serving(served))
 
 
-def short(run: Any) -> str:
+def short(run: Run) -> str:
     entry, found = arm_recipe.choose_recipe(answered(), run, "compiled")
     return recipe_text.render_short(answered(), entry, found)
 
@@ -276,7 +272,7 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
         "/envs/engine/bin/python -m engine --model /runs/1/scratch/checkpoint --port 52605 "
         "--served-model-name model --tensor-parallel-size 2 --max-model-len 78"
     )
-    run = measured("", builders.replace(SERVING, command=command))
+    run = run_of_server("", builders.replace(SERVING, command=command))
     process = run.state().processes["compiled"][0]
     answer = answered(command=started_command(process, QUESTION))
     lines = code_lines(answer)
@@ -297,7 +293,7 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
 def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pathlib.Path) -> None:
     """A value of a run from another machine stays one word of the shell."""
     script = tmp_path / "server.sh"
-    script.write_text(short(measured("printenv CACHE_GIB")))
+    script.write_text(short(run_of_server("printenv CACHE_GIB")))
     assert run_command(["sh", script]).stdout == "4; echo hacked\n"
     (last,) = [line for line in script.read_text().splitlines() if line.startswith("exec ")]
     assert shlex.split(last)[-1] == "$@"
@@ -307,5 +303,5 @@ def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pa
 
 
 def test_the_recipe_of_a_run_under_load_is_its_server() -> None:
-    run = measured("engine")
+    run = run_of_server("engine")
     assert recipe_text.render_recommended(answered(), run) == short(run)

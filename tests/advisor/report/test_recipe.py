@@ -8,7 +8,6 @@ import pathlib
 import re
 import shlex
 import subprocess
-import types
 from typing import Any
 
 import builders
@@ -18,11 +17,12 @@ import pytest
 from built_answers import with_measurement, with_results, without_advice
 from forks import run_command
 from packaging.requirements import Requirement
+from recorded_runs import UnstoredRun
 
 from advisor.domain.answer import Answer
 from advisor.domain.errors import MachineUnfitError, NoRecipeError, NothingViableError
 from advisor.domain.model import FactoryModel, Model, TransformersModel
-from advisor.domain.plan import Plan
+from advisor.domain.run_state import Header
 from advisor.domain.text import format_interval, write_speedup
 from advisor.report import arm_recipe, recipe_text
 from advisor.report.answer_lines import caveats
@@ -142,8 +142,8 @@ def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> 
         render(**changes)
 
 
-def measured(arm: str = "compiled", **changes: Any) -> Any:
-    """Return a decision on a run of which a process of this arm reported everything."""
+def run_of(arm: str = "compiled", *, head: Header | None = None, **changes: Any) -> UnstoredRun:
+    """Return a run of which a process of this arm reported everything."""
     distributions = {"torch": "2.13.0+cpu", "numpy": "2.4.6", "onnx": "1.23.2"}
     own = builders.interpreter_facts(distributions)
     facts = {
@@ -152,12 +152,12 @@ def measured(arm: str = "compiled", **changes: Any) -> Any:
         **changes,
     }
     arms = (builders.arm("compiled", extras={"torch": ("cpu",)}), builders.arm(builders.BASELINE))
-    state = builders.run_state({arm: builders.process(**facts)}, plan=Plan(arms=arms, excluded=()))
-    return types.SimpleNamespace(header=built_answers.finished_header, state=lambda: state)
+    processes = {arm: builders.process(**facts)}
+    return UnstoredRun(head or built_answers.finished_header(), arms, processes)
 
 
 def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None:
-    document, run = built_answers.answer(), measured()
+    document, run = built_answers.answer(), run_of()
     entry, found = arm_recipe.choose_recipe(document, run, "compiled")
     script = recipe_text.render_snippet(document, entry, found)
     assert header_of(script) == {
@@ -170,7 +170,7 @@ def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None
 
 
 def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
-    run, answer = measured(builders.BASELINE), built_answers.answer()
+    run, answer = run_of(builders.BASELINE), built_answers.answer()
     with_lines = [
         builders.replace(each, integration=LINES * (each.arm == builders.BASELINE))
         for each in answer.results.measurements
@@ -185,7 +185,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
     refused = NothingViableError("the model does not open", "use --batch-sizes 2")
     answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
-        arm_recipe.choose_recipe(answer, measured(snippet_facts=None), "")
+        arm_recipe.choose_recipe(answer, run_of(snippet_facts=None), "")
     assert answer.run_id in problem.value.what
     assert refused.what in problem.value.what
     assert "--batch-sizes" not in problem.value.next_step
@@ -193,7 +193,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
 
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
-    run = measured(snippet_facts=builders.snippet_facts(coupled_rows=coupled))
+    run = run_of(snippet_facts=builders.snippet_facts(coupled_rows=coupled))
     _, found = arm_recipe.choose_recipe(built_answers.answer(), run, "compiled")
     assert found.coupled_rows is coupled
 
@@ -258,9 +258,8 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
 def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "net.py"
     file.write_text("import numpy\nimport gone\n")
-    run = measured()
-    header = builders.header(question=builders.question(model=FactoryModel(name=f"{file}:build")))
-    run.header = lambda: header
+    question = builders.question(model=FactoryModel(name=f"{file}:build"))
+    run = run_of(head=builders.header(question=question))
     known = builders.known(arm_recipe.find_recipe(run, "compiled"))
     assert "numpy==2.4.6" in known.requirements
 
@@ -268,7 +267,7 @@ def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path
 @pytest.mark.parametrize("missing", ["imported", "snippet_facts"])
 def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
     absent: dict[str, Any] = {missing: None}
-    assert arm_recipe.find_recipe(measured(**absent), "compiled") is None
+    assert arm_recipe.find_recipe(run_of(**absent), "compiled") is None
 
 
 def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:
