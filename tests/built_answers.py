@@ -27,6 +27,7 @@ from advisor.domain.measurement import (
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
+from advisor.domain.workflow import Workflow
 from advisor.report.headline import HeadlinePart, write_headline
 from probes.accuracy import Accuracy
 from probes.outcome import Failure, Outcome
@@ -38,6 +39,13 @@ def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> 
     head = head or builders.header()
     bare = replace(_without_advice(measured, head), **changes)
     return answer_from_results(bare, head.catalogue)
+
+
+def header_for(measured: Results, *workflows: Workflow, **asked: Any) -> Header:
+    """Return the header of a run of these workflows, and of ordinary ones of the other arms."""
+    given = {builders.BASELINE, *(each.id for each in workflows)}
+    others = sorted({each.workflow for each in measured.measurements} - given)
+    return builders.header_of(*workflows, *map(builders.workflow, others), **asked)
 
 
 def recommend_for(

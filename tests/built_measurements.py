@@ -45,6 +45,12 @@ def measured(name: str, *speedups: float, spread: float = 0.01, **changes: Any) 
     return replace(made, speedup=interval(mean, spread))
 
 
+def against_baseline(*arms: Measurement, **changes: Any) -> Results:
+    """Return results of these arms and of the baseline, at the batch sizes of the first arm."""
+    ones = [1.0] * len(arms[0].cells) if arms else [1.0]
+    return raced(measured(BASELINE, *ones, spread=0.0), *arms, **changes)
+
+
 def raced(*arms: Measurement, noise_floor: float | None = 0.004, **changes: Any) -> Results:
     """Return results of these arms with a race at each batch size of the first."""
     races = tuple(

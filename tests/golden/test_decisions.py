@@ -47,7 +47,7 @@ CASES = msgspec.toml.decode((HERE / "decisions.toml").read_bytes(), type=dict[st
 ]
 
 
-def measured(case: Case, arm: str, known: Catalogue) -> Measurement:
+def measurement_of(case: Case, arm: str, known: Catalogue) -> Measurement:
     """Return an arm with the speed-ups and the build of the case."""
     workflow, _, option = arm.partition("/")
     assert (option or "default") in next(w for w in known.workflows if w.id == workflow).arms
@@ -63,7 +63,7 @@ def measured(case: Case, arm: str, known: Catalogue) -> Measurement:
     )
 
 
-def advise(case: Case) -> AdvisedAnswer:
+def decide_case(case: Case) -> AdvisedAnswer:
     known = builders.shipped_catalogue()
     weights = (
         parse_priorities(case.priority)
@@ -74,7 +74,7 @@ def advise(case: Case) -> AdvisedAnswer:
         kept = answer_from_results(read_run(case.document), known, priorities=weights)
         return built_answers.advised(kept)
     known = known.for_question(builders.question(device=case.device, task=case.task))
-    arms = [measured(case, arm, known) for arm in case.speedups]
+    arms = [measurement_of(case, arm, known) for arm in case.speedups]
     sizes = tuple(cell.shape.batch_size for cell in arms[0].cells)
     results = built_measurements.raced(*arms, noise_floor=case.noise_floor)
     asked = builders.question(
@@ -90,14 +90,14 @@ def advise(case: Case) -> AdvisedAnswer:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_decision_is_one_that_an_engineer_would_make(case: Case) -> None:
-    found = advise(case)
+    found = decide_case(case)
     assert found.advice.arm in case.acceptable, case.reason
     assert case.decision in {None, found.decision.word}
 
 
 def test_portability_alone_tells_the_kinds_of_workflows_apart() -> None:
     case = next(each for each in CASES if each.name == "portability alone")
-    scores = {each.arm: each.score for each in advise(case).answer.scores}
+    scores = {each.arm: each.score for each in decide_case(case).answer.scores}
     ranked = sorted(scores, key=scores.__getitem__, reverse=True)
     assert ranked == [
         "onnxruntime-cuda/host",

@@ -38,7 +38,7 @@ FURTHER = [
 
 
 @pytest.fixture(scope="module")
-def advise(tmp_path_factory: pytest.TempPathFactory) -> RunCli:
+def run_advisor(tmp_path_factory: pytest.TempPathFactory) -> RunCli:
     home = tmp_path_factory.mktemp("home")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -47,17 +47,17 @@ def advise(tmp_path_factory: pytest.TempPathFactory) -> RunCli:
     return run
 
 
-def make(advise: RunCli, workflow: str) -> pathlib.Path:
+def make(run_advisor: RunCli, workflow: str) -> pathlib.Path:
     """Create the workflow's environment for a CPU if it does not exist; return its interpreter."""
     name = next(each.environment.name for each in OWN if each.id == workflow)
-    answer = advise("env", "create", name)
+    answer = run_advisor("env", "create", name)
     assert answer.returncode == 0, answer.stderr
     return pathlib.Path(answer.stdout.strip(), "bin", "python")
 
 
-def probe(advise: RunCli, *options: str, by: str = "workflow") -> dict[str, dict[str, Any]]:
+def probe(run_advisor: RunCli, *options: str, by: str = "workflow") -> dict[str, dict[str, Any]]:
     """Return the measurements, and the reasons of the other arms, by workflow or by arm."""
-    answer = advise("--json", "--gpu", "cpu", "--budget", "8s", "--all-arms", *options)
+    answer = run_advisor("--json", "--gpu", "cpu", "--budget", "8s", "--all-arms", *options)
     # A busy machine ends without advice, but with every measurement.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     found = json.loads(answer.stdout)
@@ -87,11 +87,11 @@ ONE_SIZE = [
 
 @pytest.mark.parametrize(("workflow", "options", "batch_sizes"), [*BOTH_TASKS, *ONE_SIZE])
 def test_every_workflow_is_probed_in_its_environment(
-    workflow: str, options: list[str], batch_sizes: list[int], advise: RunCli
+    workflow: str, options: list[str], batch_sizes: list[int], run_advisor: RunCli
 ) -> None:
-    python = make(advise, workflow)
+    python = make(run_advisor, workflow)
     before = snapshot(python)
-    entry = probe(advise, "--workflows", workflow, *options)[workflow]
+    entry = probe(run_advisor, "--workflows", workflow, *options)[workflow]
     assert entry.get("engaged_share") == 1.0, entry
     assert {checked["accuracy_class"] for checked in entry["correctness"]} == {"exact"}
     assert [cell["shape"]["batch_size"] for cell in entry["cells"]] == batch_sizes
@@ -100,18 +100,18 @@ def test_every_workflow_is_probed_in_its_environment(
 
 
 def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
-    advise: RunCli, tmp_path: pathlib.Path
+    run_advisor: RunCli, tmp_path: pathlib.Path
 ) -> None:
     """The sizes of demo/llama, but rows of 704 weights cannot be divided into groups of 128."""
-    make(advise, "vllm")
-    assert advise("env", "create", "llm-compressor").returncode == 0
+    make(run_advisor, "vllm")
+    assert run_advisor("env", "create", "llm-compressor").returncode == 0
     config = catalogue_files.load().models.configurations["demo/llama"].config
     (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 768}))
     arms = ("--workflows", "vllm/w8a8,vllm/w4a16", "--quantised", "int8,int4")
     options = ("--task", "generate", "--dtype", "bfloat16", "--batch-sizes", "1", *arms)
     reasons = []
     for model, w4a16 in ((str(tmp_path), None), ("demo/llama", "unsupported")):
-        found = probe(advise, "--model", model, *options, by="arm")
+        found = probe(run_advisor, "--model", model, *options, by="arm")
         assert found["vllm/w8a8"].get("engaged_share") == 1.0, found["vllm/w8a8"]
         assert "int8" in found["vllm/w8a8"]["engagement"]
         assert found["vllm/w4a16"].get("status") == w4a16, found["vllm/w4a16"]
@@ -119,8 +119,8 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     assert "704" in reasons[-1]
 
 
-def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(advise: RunCli) -> None:
-    make(advise, "openvino")
+def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(run_advisor: RunCli) -> None:
+    make(run_advisor, "openvino")
     workflow = "torch-compile-openvino"
     options = ("--workflows", workflow, "--dtype", "bfloat16", "--batch-sizes", "1")
-    assert probe(advise, *options)[workflow]["status"] == "unsupported"
+    assert probe(run_advisor, *options)[workflow]["status"] == "unsupported"

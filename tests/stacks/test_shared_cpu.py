@@ -58,7 +58,7 @@ network (float[batch, 32] x) => (float[batch, 8] y) {
 
 
 @pytest.fixture
-def advise(home: pathlib.Path) -> RunCli:
+def run_advisor(home: pathlib.Path) -> RunCli:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", AT_ONCE, "--json", "--gpu", "cpu", *arguments]
         return run_command(command, {"P3_ADVISOR_HOME": str(home), **WITHOUT_HEADERS})
@@ -70,9 +70,9 @@ def measurements(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["arm"]: each for each in document["results"]["measurements"]}
 
 
-def test_a_run_of_real_stacks_recommends_one_of_its_arms(advise: RunCli) -> None:
+def test_a_run_of_real_stacks_recommends_one_of_its_arms(run_advisor: RunCli) -> None:
     model = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "4", "--budget", "1s")
-    answer = advise(*model, "--all-arms", "--workflows", "onnxruntime-cpu/host")
+    answer = run_advisor(*model, "--all-arms", "--workflows", "onnxruntime-cpu/host")
     # A busy machine ends without advice, but with every measurement in the document.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
@@ -121,13 +121,13 @@ def test_a_file_of_the_user_is_probed(
 
 @pytest.mark.long
 def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
-    advise: RunCli, home: pathlib.Path, tmp_path: pathlib.Path
+    run_advisor: RunCli, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     run_command([sys.executable, "-W", "ignore", "-c", MAKE_MODEL, tmp_path])
     workflows = "torch-compile-inductor/default,torch-compile-inductor-static-cache/default"
     sizes = "--batch-sizes 2 --input-tokens 8 --output-tokens 6 --budget 3s --all-arms"
     model = ("--task", "generate", "--model", str(tmp_path / "llama"))
-    answer = advise(*model, *shlex.split(sizes), "--workflows", workflows)
+    answer = run_advisor(*model, *shlex.split(sizes), "--workflows", workflows)
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schema_file("run").read_text()))

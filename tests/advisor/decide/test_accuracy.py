@@ -27,12 +27,14 @@ from probes.accuracy import Accuracy, AccuracyClass, Checked, Fault, TextScores,
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 
 
-def measured(name: str, speedup: float, accuracy_class: str, accuracy: Accuracy) -> Measurement:
+def with_accuracy(
+    name: str, speedup: float, accuracy_class: str, accuracy: Accuracy
+) -> Measurement:
     checks = (builders.checked(accuracy_class=accuracy_class, accuracy=accuracy),)
     return builders.measurement(name, speedup=speedup, correctness=checks)
 
 
-def advise(
+def advise_by_accuracy(
     *arms: Measurement,
     baseline: tuple[Checked, ...] = (),
     workflows: tuple[Workflow, ...] = (),
@@ -40,15 +42,14 @@ def advise(
 ) -> AdvisedAnswer:
     first = builders.measurement(BASELINE, speedup=1.0)
     results = builders.results(replace(first, correctness=baseline or first.correctness), *arms)
-    ordinary = (builders.workflow(measured.workflow) for measured in arms)
-    head = builders.header_of(*(workflows or ordinary), model=DEMO, **asked)
+    head = built_answers.header_for(results, *workflows, model=DEMO, **asked)
     return built_answers.advised(built_answers.answer_of(results, head))
 
 
 def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Expect) -> None:
-    found = advise(
-        measured("fast", 4.0, "close", CLOSE),
-        measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
+    found = advise_by_accuracy(
+        with_accuracy("fast", 4.0, "close", CLOSE),
+        with_accuracy("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
     )
     assert found.advice.arm == "fast"
     assert found.advice.best_exact == "safe"
@@ -59,7 +60,7 @@ def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Ex
 def test_of_nearly_equal_arms_of_a_workflow_the_exact_one_is_advised(expect: Expect) -> None:
     coarse, fine, slow = (
         replace(
-            measured(name, speedup, accuracy_class, Accuracy(relative_error=error)),
+            with_accuracy(name, speedup, accuracy_class, Accuracy(relative_error=error)),
             workflow="quantised",
         )
         for name, speedup, accuracy_class, error in (
@@ -68,16 +69,16 @@ def test_of_nearly_equal_arms_of_a_workflow_the_exact_one_is_advised(expect: Exp
             ("quantised/int16", 2.0, "exact", 1e-7),
         )
     )
-    found = advise(coarse, fine, slow)
+    found = advise_by_accuracy(coarse, fine, slow)
     assert (found.advice.arm, found.decision.word) == ("quantised/int8", "CLEAR")
     assert found.decision.speed_regret.arm == "quantised/int4"
     expect("headline-exact-sibling", built_answers.headline(found.answer)[1])
 
 
 def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
-    found = advise(
-        measured("fast", 4.0, "close", CLOSE),
-        measured("safe", 1.5, "exact", Accuracy(relative_error=1e-7)),
+    found = advise_by_accuracy(
+        with_accuracy("fast", 4.0, "close", CLOSE),
+        with_accuracy("safe", 1.5, "exact", Accuracy(relative_error=1e-7)),
         constraints=(Constraint("speedup", ">=", 3.0),),
     )
     assert (found.advice.arm, found.advice.best_exact) == ("fast", None)
@@ -90,9 +91,9 @@ def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
 def test_the_accuracy_can_be_a_constraint_that_an_unknown_one_does_not_meet(
     accuracy: Accuracy, limit: float, arm: str
 ) -> None:
-    found = advise(
-        measured("fast", 4.0, "close", accuracy),
-        measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
+    found = advise_by_accuracy(
+        with_accuracy("fast", 4.0, "close", accuracy),
+        with_accuracy("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
         constraints=(Constraint("accuracy", "<=", limit),),
     )
     assert found.advice.arm == arm
@@ -100,15 +101,15 @@ def test_the_accuracy_can_be_a_constraint_that_an_unknown_one_does_not_meet(
 
 @pytest.mark.parametrize(("fault", "told"), [("row-error", True), ("error", False)])
 def test_what_else_keeps_outputs_from_being_exact_is_said(fault: Fault, told: bool) -> None:
-    found = advise(measured("fast", 4.0, "close", replace(CLOSE, fault=fault)))
+    found = advise_by_accuracy(with_accuracy("fast", 4.0, "close", replace(CLOSE, fault=fault)))
     (line,) = built_answers.headline(found.answer, "accuracy")
     assert ("in a single row" in line) == told
 
 
 def test_a_random_model_lowers_the_trust_and_is_named() -> None:
     random = Accuracy(fault="uncompared", uncompared={"random": 1}, outputs=2)
-    unchecked = advise(measured("fast", 4.0, "unchecked", random))
-    checked = advise(measured("fast", 4.0, "exact", Accuracy(relative_error=1e-7)))
+    unchecked = advise_by_accuracy(with_accuracy("fast", 4.0, "unchecked", random))
+    checked = advise_by_accuracy(with_accuracy("fast", 4.0, "exact", Accuracy(relative_error=1e-7)))
     assert (checked.decision.word, unchecked.decision.word) == ("CLEAR", "LIKELY")
     assert unchecked.advice.trust >= checked.advice.trust
     assert set(unchecked.advice.trust_reasons) > set(checked.advice.trust_reasons)
@@ -119,8 +120,8 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
 
 def test_unchecked_outputs_of_the_advised_baseline_leave_the_choice_clear() -> None:
     unseen = Accuracy(fault="uncompared", unseen=("int",))
-    slow = measured("slow", 0.5, "unchecked", unseen)
-    found = advise(slow, baseline=slow.correctness)
+    slow = with_accuracy("slow", 0.5, "unchecked", unseen)
+    found = advise_by_accuracy(slow, baseline=slow.correctness)
     assert (found.advice.arm, found.decision.word) == (BASELINE, "CLEAR")
     assert not built_answers.headline(found.answer, "accuracy")
     assert any("type int" in reason for reason in found.advice.trust_reasons)
@@ -151,10 +152,10 @@ def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
 
 def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expect) -> None:
     diagnosis = (builders.call_diagnosis(compute_share=1.5),)
-    lower = measured("rounding", 4.0, "close", CLOSE)
+    lower = with_accuracy("rounding", 4.0, "close", CLOSE)
     lower = replace(lower, diagnosis=diagnosis)
     gpu = builders.gpu()
-    found = advise(lower, device="cuda", gpu=gpu.uuid, dtype="float32")
+    found = advise_by_accuracy(lower, device="cuda", gpu=gpu.uuid, dtype="float32")
     told = {}
     for capability in ("7.5", "9.0"):
         machine = builders.gpu_machine(replace(gpu, compute_capability=capability))
@@ -170,7 +171,7 @@ ENGINE = builders.workflow(
 
 
 def advise_quantised(native: float, quantised: float, *constraints: Constraint) -> AdvisedAnswer:
-    return advise(
+    return advise_by_accuracy(
         builders.measurement("engine", speedup=native),
         builders.measurement("engine/q8", option="q8", speedup=quantised),
         workflows=(ENGINE,),

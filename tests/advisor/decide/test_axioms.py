@@ -81,7 +81,7 @@ class Run:
         return builders.replace(self, arms=tuple(others))
 
 
-def measured(arm: Arm, between: float) -> Measurement:
+def measurement_of(arm: Arm, between: float) -> Measurement:
     half = math.log1p(arm.spread)
     total = math.hypot(half, 1.96 * between if arm.spread else 0.0)
     interval = Interval(
@@ -109,7 +109,7 @@ def workflow_of(arm: Arm) -> Workflow:
 
 
 def score(run: Run) -> tuple[Results, tuple[ScoredArm, ...], Rubric]:
-    results = builders.results(*(measured(arm, run.between) for arm in (EAGER, *run.arms)))
+    results = builders.results(*(measurement_of(arm, run.between) for arm in (EAGER, *run.arms)))
     known = builders.catalogue(*{arm.workflow: workflow_of(arm) for arm in run.arms}.values())
     asked = builders.question(priorities=run.weights)
     return results, tuple(scoring.score_arms(results, asked, known)), known.rubric
@@ -190,7 +190,7 @@ def test_letter_and_grade_agree_and_the_score_is_their_weighted_mean(
 @given(arms, weights())
 def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> None:
     known = rank([arm], priorities)["arm0"]
-    facts = facts_of(measured(arm, 0.0), workflow_of(arm)).values
+    facts = facts_of(measurement_of(arm, 0.0), workflow_of(arm)).values
     rubric = builders.shipped_catalogue().rubric
     for criterion in rubric.criteria:
         for name in (rule.fact for rule in criterion.grades if not rule.optional):
@@ -356,7 +356,7 @@ def test_a_loss_of_accuracy_needs_a_gain_that_is_shown() -> None:
                 assert ours.speedup / other.speedup > 1 + min(ours.spread, other.spread) / 2
 
 
-def advise(run: Run, *required: Constraint) -> Recommendation | None:
+def recommendation_of(run: Run, *required: Constraint) -> Recommendation | None:
     workflows = {arm.workflow: workflow_of(arm) for arm in run.arms}.values()
     head = builders.header_of(*workflows, priorities=run.weights, constraints=required)
     return built_answers.answer_of(score(run)[0], head).recommendation
@@ -366,10 +366,10 @@ def test_without_a_constraint_the_answer_is_what_deciding_without_it_gives() -> 
     changed = 0
     for draw, run in random_runs(10, 2 * RUNS):
         both = [Constraint(name, ">=", draw.randint(2, 3)) for name in draw.sample(PILLARS, 2)]
-        if (advice := advise(run, *both)) is None:
+        if (advice := recommendation_of(run, *both)) is None:
             continue
         for effect, other in zip(advice.constraints, reversed(both), strict=True):
-            without = advise(run, other)
+            without = recommendation_of(run, other)
             changed += effect.without != advice.arm
             assert effect.without == (without and without.arm)
     assert changed

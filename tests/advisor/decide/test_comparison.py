@@ -285,14 +285,14 @@ def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
         replicated(2.0, error, processes), replicated(2.0, error, processes)
     ).detectable_slowdown
 
-    def measured(value: float) -> Answer:
+    def drawn_run(value: float) -> Answer:
         """Return a run whose processes, and so the deviation they show, are drawn."""
         logs = [noise.gauss(math.log(value), deviation) for _ in range(processes)]
         error = statistics.stdev(logs) / math.sqrt(processes)
         return replicated(math.exp(statistics.fmean(logs)), error, processes)
 
     slower = [
-        change(measured(2.0), measured(2.0 * (1 - builders.known(slowdown)))).verdict == "slower"
+        change(drawn_run(2.0), drawn_run(2.0 * (1 - builders.known(slowdown)))).verdict == "slower"
         for _ in range(200)
     ]
     # The share of 200 draws varies by 0.02.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Sequence
 from fractions import Fraction
 
 import builders
@@ -250,24 +249,25 @@ def test_three_processes_of_an_arm_count_more_than_those_of_the_others() -> None
     assert variances["wild"][Shape(1)].value > 2 * variances["steady"][Shape(1)].value
 
 
-def covers(levels: Sequence[float], rounds: int, noise: random.Random) -> bool:
-    """Return whether the interval of a simulated arm of speed-up 1 holds its true value.
+def simulate(
+    generator: random.Random, processes: int, rounds: int, *, between: float, within: float
+) -> list[list[float]]:
+    """Return log differences by process and round with these standard deviations."""
+    centres = [generator.gauss(0, between) for _ in range(processes)]
+    return [[generator.gauss(centre, within) for _ in range(rounds)] for centre in centres]
 
-    `levels` has the log ratio of each process. A second arm and a duplicate vary alike.
+
+def covers(number: int, noise: random.Random) -> bool:
+    """Return whether the interval of an arm of speed-up 1 in so many processes holds its value.
+
+    A second arm and a duplicate vary alike.
     """
-    deviation = 0.02
-
-    def measured(level: float) -> tuple[float, ...]:
-        return tuple(noise.gauss(level, deviation) for _ in range(rounds))
-
-    processes = [measured(level) for level in levels]
-    other = [measured(noise.gauss(0.0, 0.03)) for _ in levels]
-    same = [measured(noise.gauss(0.0, 0.03))]
+    processes, other, same = (
+        simulate(noise, each, 7, between=0.03, within=0.02) for each in (number, number, 1)
+    )
     series = {"arm": {Shape(1): processes}, "other": {Shape(1): other}, "same": {Shape(1): same}}
     variance = estimate_process_variances(series, "same", PRIOR)["arm"][Shape(1)]
-    between = t_quantile(0.975, variance.degrees_of_freedom) * math.sqrt(
-        variance.value / len(levels)
-    )
+    between = t_quantile(0.975, variance.degrees_of_freedom) * math.sqrt(variance.value / number)
     within = mean_of_samples(processes)
     half_width = math.hypot((within.high - within.low) / 2, between)
     return abs(statistics.fmean(map(trimmed_mean, processes))) <= half_width
@@ -276,18 +276,8 @@ def covers(levels: Sequence[float], rounds: int, noise: random.Random) -> bool:
 @pytest.mark.parametrize("processes", [3, 5])
 def test_intervals_over_processes_nearly_have_their_nominal_coverage(processes: int) -> None:
     noise = random.Random(3)
-    found = [
-        covers([noise.gauss(0.0, 0.03) for _ in range(processes)], 7, noise) for _ in range(600)
-    ]
+    found = [covers(processes, noise) for _ in range(600)]
     assert statistics.fmean(found) >= 0.92
-
-
-def simulate(
-    generator: random.Random, processes: int, rounds: int, *, between: float, within: float
-) -> list[list[float]]:
-    """Return log differences by process and round with these standard deviations."""
-    centres = [generator.gauss(0, between) for _ in range(processes)]
-    return [[generator.gauss(centre, within) for _ in range(rounds)] for centre in centres]
 
 
 def test_the_variance_between_processes_is_estimated_without_bias() -> None:

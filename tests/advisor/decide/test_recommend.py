@@ -55,7 +55,7 @@ from advisor.report.answer_files import answer_of_run
 from advisor.store.store import Store
 
 
-def advise(
+def advise_scored(
     arms: Sequence[ScoredArm],
     results: Results | None = None,
     question: Question | None = None,
@@ -94,7 +94,7 @@ def test_the_order_of_arms_does_not_matter(
 
     def whole(measurements: Sequence[Measurement]) -> Recommendation:
         results = builders.results(*measurements)
-        return advise(scoring.score_arms(results, question, known), results, question)
+        return advise_scored(scoring.score_arms(results, question, known), results, question)
 
     assert whole(chance.sample(arms, len(arms))) == whole(arms)
 
@@ -112,11 +112,11 @@ def test_the_runner_up_is_the_best_of_another_workflow() -> None:
         builders.scored_arm("one/tuned", tiers=(3, 3, 3, 3, 2)),
         builders.scored_arm("two", tiers=(2, 2, 2, 2, 2)),
     ]
-    advice = advise(scoring.rank(arms))
+    advice = advise_scored(scoring.rank(arms))
     assert (advice.arm, advice.workflow, advice.runner_up) == ("one/default", "one", "two")
     assert advice.margin == pytest.approx(1)
-    assert advise(scoring.rank(arms[:2])).runner_up == "one/tuned"
-    alone = advise(arms[:1])
+    assert advise_scored(scoring.rank(arms[:2])).runner_up == "one/tuned"
+    alone = advise_scored(arms[:1])
     assert (alone.runner_up, alone.margin, alone.flips) == (None, None, ())
 
 
@@ -125,9 +125,9 @@ def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_s
     rating = builders.rating(3, fact="speedup", grade=2.8)
     arms = [replace(each, ratings={**each.ratings, "performance": rating}) for each in arms]
     with pytest.raises(MachineUnfitError) as problem:
-        advise(arms, results)
+        advise_scored(arms, results)
     assert (problem.value.name, problem.value.exit_code) == ("machine-unfit", 4)
-    advice = advise(arms, results, while_running=True)
+    advice = advise_scored(arms, results, while_running=True)
     assert advice.decision.word == "OPEN"
     assert set(advice.decision.contenders) == {"one", "two"}
     busy = replace(results, visits=VisitCounts(made=10, discarded=0, unfit=9))
@@ -184,34 +184,39 @@ def test_the_measurement_agrees_with_a_guideline_or_not(
     assert agrees_with(research, advised, as_good, measured) is agrees
 
 
-def measured(
+def timed(
     arm: str,
     seconds: dict[int, float],
     *,
     build: float = 0.0,
-    spread: float = 0.0,
+    warm: float | None = None,
+    speedup: Interval | None = None,
     unit: Literal["tokens/s", "samples/s"] = "samples/s",
+    **changes: Any,
 ) -> Measurement:
+    """Return an arm with these times at batch sizes; the baseline takes one second by default."""
     cells = tuple(
         built_measurements.cell(
             size=size,
             seconds=CallSeconds(median=each, low=None, high=None, samples=9),
             throughput=Throughput(value=size / each, unit=unit),
-            speedup=Interval(value=1 / each, low=1 / each - spread, high=1 / each + spread),
+            speedup=speedup or built_measurements.interval(1 / each),
         )
         for size, each in seconds.items()
     )
-    return builders.measurement(arm, cells=cells, build_seconds=BuildSeconds(cold=build, warm=None))
+    built = BuildSeconds(cold=build, warm=warm)
+    return builders.measurement(arm, cells=cells, build_seconds=built, **changes)
 
 
-EAGER = measured("eager", {1: 1.0, 4: 1.0})
+EAGER = timed("eager", {1: 1.0, 4: 1.0})
 
 
 def test_a_build_is_paid_by_what_each_request_saves() -> None:
-    first, second = find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
+    first, second = find_break_even(timed("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
     assert (first.shape.batch_size, first.requests) == (1, 200)
     assert (second.shape.batch_size, second.requests) == (4, 800)
-    (found,) = find_break_even(measured("fast", {1: 0.5}, build=90, spread=0.5), EAGER)
+    bounds = Interval(value=2.0, low=1.5, high=2.5)
+    (found,) = find_break_even(timed("fast", {1: 0.5}, build=90, speedup=bounds), EAGER)
     assert (found.low, found.requests, found.high) == (150, 180, 270), "by the interval"
 
 
@@ -221,24 +226,24 @@ def test_a_build_is_paid_by_what_each_request_saves() -> None:
 def test_the_first_to_serve_changes_where_the_build_is_paid(
     requests: int | None, first: str | None
 ) -> None:
-    found = first_to_serve([EAGER, measured("fast", {1: 0.5}, build=100)], requests)
+    found = first_to_serve([EAGER, timed("fast", {1: 0.5}, build=100)], requests)
     assert found == ({"1": first, "4": "eager"} if requests else {})
 
 
 def test_an_arm_that_fails_a_constraint_has_no_costs_and_is_no_runner_up() -> None:
     (one, other), _ = two()
-    results = builders.results(*(measured(each.arm, {1: 0.5}) for each in (one, other)))
+    results = builders.results(*(timed(each.arm, {1: 0.5}) for each in (one, other)))
     failed = FailedConstraint(index=0, constraint=Constraint("speedup", ">=", 9.0), value=1.5)
     question = builders.question(price_per_hour=3.6)
-    advice = advise([one, replace(other, failures=(failed,))], results, question)
+    advice = advise_scored([one, replace(other, failures=(failed,))], results, question)
     assert ({each.arm for each in advice.costs}, advice.runner_up) == ({one.arm}, None)
 
 
 def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
-    (requests,) = price([measured("one", {4: 2.0})], 3.6)
+    (requests,) = price([timed("one", {4: 2.0})], 3.6)
     assert requests.value == pytest.approx(0.5)
     assert requests.unit == "thousand requests"
-    (tokens,) = price([measured("one", {4: 2.0}, unit="tokens/s")], 3.6)
+    (tokens,) = price([timed("one", {4: 2.0}, unit="tokens/s")], 3.6)
     assert tokens.value == pytest.approx(500)
     assert tokens.unit == "million tokens"
     assert price([EAGER], None) == ()
@@ -265,33 +270,18 @@ OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
 
 
 def at_two_sizes(
-    arm: str,
-    speedup: float,
-    *,
-    build: float = 3.0,
-    warm: float | None = None,
-    peak: int = 60,
-    **changes: Any,
+    arm: str, speedup: float, *, build: float = 3.0, peak: int = 60, **changes: Any
 ) -> Measurement:
-    seconds = 0.08 / speedup
-    cells = tuple(
-        built_measurements.cell(
-            size=size,
-            seconds=CallSeconds(median=seconds * size, low=None, high=None, samples=9),
-            throughput=Throughput(value=1 / seconds, unit="tokens/s"),
-            speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
-        )
-        for size in (1, 4)
-    )
-    return builders.measurement(
+    made = timed(
         arm,
-        speedup=speedup,
-        low=speedup * 0.95,
-        cells=cells,
-        build_seconds=BuildSeconds(cold=build, warm=warm),
+        {size: 0.08 * size / speedup for size in (1, 4)},
+        build=build,
+        speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
+        unit="tokens/s",
         memory_bytes=MemoryBytes(peak=peak, source="a test"),
         **changes,
     )
+    return replace(made, speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup))
 
 
 KNOWN = builders.catalogue(
@@ -424,7 +414,7 @@ def test_what_the_user_left_out_is_no_step(left_out: tuple[str, ...]) -> None:
     known = builders.catalogue(builders.workflow("one"), builders.workflow(PLAIN_COMPILE))
     made = planning.plan(question, builders.machine(), known)
     missing = [UnmeasuredArm.of(each, each.workflow) for each in made.excluded]
-    advice = advise([builders.scored_arm("one")], question=question, excluded=missing)
+    advice = advise_scored([builders.scored_arm("one")], question=question, excluded=missing)
     proposed = any(f"to measure {PLAIN_COMPILE} too" in step for step in advice.next_steps)
     assert proposed == (not left_out)
 

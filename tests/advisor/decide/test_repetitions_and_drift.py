@@ -297,7 +297,7 @@ def test_first_tokens_are_corrected_and_rows_of_calls_are_not() -> None:
     assert corrected.streamed_seconds == 0.15
 
 
-def measured(
+def timed(
     arm: str, median: float, bounds: tuple[float | None, float | None], speedup: Interval
 ) -> Measurement:
     calls = CallSeconds(median=median, low=bounds[0], high=bounds[1], samples=12)
@@ -309,8 +309,8 @@ ONE = Interval(value=1.0, low=1.0, high=1.0)
 
 
 def test_the_error_of_a_time_is_that_of_the_baseline_and_of_the_speedup() -> None:
-    baseline = measured(BASELINE, 0.4, (0.4 / 1.03, 0.4 * 1.06), ONE)
-    compiled = measured("arm", 0.2, (None, None), Interval(value=2.0, low=2 / 1.08, high=2 * 1.04))
+    baseline = timed(BASELINE, 0.4, (0.4 / 1.03, 0.4 * 1.06), ONE)
+    compiled = timed("arm", 0.2, (None, None), Interval(value=2.0, low=2 / 1.08, high=2 * 1.04))
     assert fit_times_to_speedups(baseline, baseline) == baseline
     seconds = fit_times_to_speedups(compiled, baseline).cells[0].seconds
     shorter = math.hypot(math.log(1.03), math.log(1.04))
@@ -329,9 +329,9 @@ def test_the_error_of_a_time_is_that_of_the_baseline_and_of_the_speedup() -> Non
 def test_a_time_has_no_bounds_where_the_baseline_or_the_speedup_has_none(
     bounds: tuple[float | None, float | None], speedup: Interval
 ) -> None:
-    baseline = measured(BASELINE, 0.4, bounds, ONE)
+    baseline = timed(BASELINE, 0.4, bounds, ONE)
     seconds = (
-        fit_times_to_speedups(measured("arm", 0.2, (0.1, 0.3), speedup), baseline).cells[0].seconds
+        fit_times_to_speedups(timed("arm", 0.2, (0.1, 0.3), speedup), baseline).cells[0].seconds
     )
     assert (seconds.low, seconds.high) == (None, None)
 

@@ -9,7 +9,7 @@ import builders
 import built_answers
 import pytest
 from builders import BASELINE
-from built_measurements import measured, raced
+from built_measurements import against_baseline, measured
 
 from advisor.decide import rivals
 from advisor.domain.answer import AdvisedAnswer
@@ -23,12 +23,11 @@ WITHIN: dict[str, Any] = {"accuracy_class": "close", "accuracy": Accuracy(relati
 CLOSE = {**WITHIN, "rmse": 1e-3}
 
 
-def advise(other: Measurement, **changes: Any) -> AdvisedAnswer:
+def advise_compiled(other: Measurement, **changes: Any) -> AdvisedAnswer:
     """Return an answer that advises `compiled` at 2x, with changes of its decision."""
-    workflows = map(builders.workflow, ("compiled", other.workflow))
-    head = builders.header_of(*workflows, batch_sizes=(1, 4))
-    arms = (measured(BASELINE, 1.0, 1.0, spread=0.0), measured("compiled", 2.0, 2.0), other)
-    found = built_answers.with_decision(built_answers.answer_of(raced(*arms), head), **changes)
+    results = against_baseline(measured("compiled", 2.0, 2.0), other)
+    head = built_answers.header_for(results, batch_sizes=(1, 4))
+    found = built_answers.with_decision(built_answers.answer_of(results, head), **changes)
     assert built_answers.advice_of(found).arm == "compiled"
     return built_answers.advised(found)
 
@@ -40,7 +39,7 @@ def regret(value: float = 1.2) -> dict[str, Any]:
 def test_only_a_clearly_faster_arm_is_named() -> None:
     clearly, hardly = regret(rivals.CLEARLY_FASTER), regret(1.09)
     for changes, is_named in ((clearly, True), (hardly, False), (dict[str, Any](), False)):
-        found = rivals.find_faster_arm(advise(measured("other", 1.5, 1.5), **changes))
+        found = rivals.find_faster_arm(advise_compiled(measured("other", 1.5, 1.5), **changes))
         assert (found is not None) == is_named
 
 
@@ -55,7 +54,7 @@ def test_only_a_clearly_faster_arm_is_named() -> None:
     ],
 )
 def test_why_a_faster_arm_is_not_advised(changes: dict[str, Any], why_not: rivals.WhyNot) -> None:
-    facts = advise(measured("other", 1.5, 1.5), **regret())
+    facts = advise_compiled(measured("other", 1.5, 1.5), **regret())
     answer = built_answers.with_score(facts.answer, "other", **changes)
     found = builders.known(rivals.find_faster_arm(built_answers.advised(answer)))
     assert (found.why_not, found.is_doubtful) == (why_not, "unproven" in changes)
@@ -77,7 +76,7 @@ def test_a_faster_arm_has_its_larger_error_and_its_precision(
     diagnosis = (builders.call_diagnosis(compute_share=compute_share),)
     checks = (builders.checked(**checked),)
     other = measured("other", 1.5, 1.5, correctness=checks, diagnosis=diagnosis)
-    found = builders.known(rivals.find_faster_arm(advise(other, **regret())))
+    found = builders.known(rivals.find_faster_arm(advise_compiled(other, **regret())))
     assert (found.larger_error, found.is_lower_precision) == expected
 
 
@@ -88,7 +87,7 @@ def test_each_arm_that_is_as_good_is_named_once() -> None:
         "options_as_good": (other.arm,),
         "contenders": {"compiled": 1.0, BASELINE: 0.9},
     }
-    facts, little = advise(other, **equal), advise(other, **equal, gains_little=True)
+    facts, little = (advise_compiled(other, **equal, gains_little=each) for each in (False, True))
     for found, shown, names in (
         (facts, "compiled", [BASELINE, other.arm]),
         (facts, BASELINE, ["compiled", other.arm]),
@@ -100,9 +99,9 @@ def test_each_arm_that_is_as_good_is_named_once() -> None:
 
 
 def test_shapes_are_led_by_another_arm_where_it_is_clearly_faster() -> None:
-    (found,) = rivals.shapes_led_by_others(advise(measured("other", 2.6, 1.0)))
+    (found,) = rivals.shapes_led_by_others(advise_compiled(measured("other", 2.6, 1.0)))
     assert (str(found.shape), found.arm) == ("1", "other")
-    near = advise(measured("other", 2.1, 1.0))
+    near = advise_compiled(measured("other", 2.1, 1.0))
     assert near.advice.advice_by_shape[0].arm == "other"
-    for facts in (near, advise(measured("other", 2.6, 1.0), word="OPEN")):
+    for facts in (near, advise_compiled(measured("other", 2.6, 1.0), word="OPEN")):
         assert rivals.shapes_led_by_others(facts) == []

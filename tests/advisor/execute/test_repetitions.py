@@ -44,7 +44,7 @@ from probes.shape import Shape
 pytestmark = pytest.mark.slow
 
 
-class Measured(NamedTuple):
+class ReadRun(NamedTuple):
     """A run with every step: its events, its state and its answer."""
 
     events: list[LoggedEvent]
@@ -53,17 +53,17 @@ class Measured(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def measured(module_context: Context) -> Measured:
+def standard(module_context: Context) -> ReadRun:
     """A run with the standard budget, which includes every step."""
     run_options = RunOptions(
         batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0
     )
     run = sessions.execute_run(module_context, run_options)
-    return Measured(run.events(), run.state(), answer_of_run(run))
+    return ReadRun(run.events(), run.state(), answer_of_run(run))
 
 
-def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(measured: Measured) -> None:
-    events = measured.events
+def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(standard: ReadRun) -> None:
+    events = standard.events
     repeated = sessions.of_kind(events, RepetitionStarted)
     assert [repetition.repeat for repetition in repeated] == [1, 2]
     for repetition in repeated:
@@ -75,52 +75,52 @@ def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(measured: 
         assert (arms[0], sorted(arms)) == (BASELINE, sorted(repetition.arms))
 
 
-def test_the_answer_of_the_race_precedes_the_repetitions(measured: Measured) -> None:
-    kinds = [type(event.run_event) for event in measured.events]
+def test_the_answer_of_the_race_precedes_the_repetitions(standard: ReadRun) -> None:
+    kinds = [type(event.run_event) for event in standard.events]
     assert kinds.index(RaceClosed) < kinds.index(ProvisionalAnswer) < kinds.index(RepetitionStarted)
 
 
-def test_every_repeated_arm_makes_a_visit_in_each_round(measured: Measured) -> None:
-    for arm in measured.state.repeats[1]:
-        (process,) = [process for process in measured.state.processes[arm] if process.repeat == 1]
-        rounds = measured.answer.question.budget.repeat_rounds
+def test_every_repeated_arm_makes_a_visit_in_each_round(standard: ReadRun) -> None:
+    for arm in standard.state.repeats[1]:
+        (process,) = [process for process in standard.state.processes[arm] if process.repeat == 1]
+        rounds = standard.answer.question.budget.repeat_rounds
         assert {visit.round for visit in process.visits} == set(range(1, rounds + 1))
         assert process.outcome == Outcome()
 
 
-def test_the_order_of_the_arms_rotates_from_round_to_round(measured: Measured) -> None:
-    events = measured.events
+def test_the_order_of_the_arms_rotates_from_round_to_round(standard: ReadRun) -> None:
+    events = standard.events
     first_arms: dict[int, str] = {}
     for report, block in sessions.reports_of(events, Visited):
-        if measured.state.processes[report.arm][report.process].repeat == 1:
+        if standard.state.processes[report.arm][report.process].repeat == 1:
             first_arms.setdefault(block.round, report.arm)
-    assert len(first_arms) == measured.answer.question.budget.repeat_rounds
+    assert len(first_arms) == standard.answer.question.budget.repeat_rounds
     assert len(set(first_arms.values())) > 1
 
 
-def test_a_cell_counts_the_processes_behind_its_speedup(measured: Measured) -> None:
-    repeated = set(measured.state.repeats[1])
-    for measurement in measured.answer.results.measurements:
+def test_a_cell_counts_the_processes_behind_its_speedup(standard: ReadRun) -> None:
+    repeated = set(standard.state.repeats[1])
+    for measurement in standard.answer.results.measurements:
         (cell,) = measurement.cells
         is_repeated = measurement.arm in repeated
         assert cell.processes == (3 if is_repeated else 1)
         assert (measurement.build_seconds.warm is not None) is is_repeated
 
 
-def test_the_two_fastest_arms_are_sustained_in_the_order_abba(measured: Measured) -> None:
-    events = measured.events
+def test_the_two_fastest_arms_are_sustained_in_the_order_abba(standard: ReadRun) -> None:
+    events = standard.events
     order = [report.arm for report, _ in sessions.reports_of(events, Sustained)]
     one, two = order[0], order[1]
     assert order == [one, two, two, one]
-    check = builders.known(measured.answer.results.sustained)
+    check = builders.known(standard.answer.results.sustained)
     assert set(check.arms) == {one, two}
     assert check.joules_per_call == {one: None, two: None}
 
 
-def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measured) -> None:
-    left_out = {each.arm: each.status for each in measured.answer.unmeasured}
+def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(standard: ReadRun) -> None:
+    left_out = {each.arm: each.status for each in standard.answer.unmeasured}
     assert left_out["narrow/wrong"] == "incorrect"
-    ratings = {each.arm: each.ratings["input_flexibility"] for each in measured.answer.scores}
+    ratings = {each.arm: each.ratings["input_flexibility"] for each in standard.answer.scores}
     for option, value, tier in (
         ("served", "served", 3),
         ("late", "recompiles", 2),
@@ -128,23 +128,23 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measur
         ("refused", "refused", 1),
     ):
         arm = f"narrow/{option}"
-        assert measured.answer.results.by_arm[arm].new_shape_behaviour == value
+        assert standard.answer.results.by_arm[arm].new_shape_behaviour == value
         rating = ratings[arm]
         assert (rating.value, rating.evidence, rating.tier) == (value, "measured", tier)
 
 
-def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(measured: Measured) -> None:
-    slow = measured.answer.results.by_arm["narrow/slow"]
+def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(standard: ReadRun) -> None:
+    slow = standard.answer.results.by_arm["narrow/slow"]
     assert slow.new_shape_behaviour == "recompiles"
     assert {result.handling for result in slow.new_shape_results} == {"eager"}
 
 
-def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measured) -> None:
-    events = measured.events
+def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(standard: ReadRun) -> None:
+    events = standard.events
     ended = sessions.of_kind(events, WorkerEnded)
     crash = next(end.outcome for end in ended if end.arm == "narrow/breaks" and end.outcome.failure)
     assert sessions.expect_failure(crash, "crashed").phase == "new-shapes"
-    assert "narrow/breaks" in measured.answer.results.by_arm
+    assert "narrow/breaks" in standard.answer.results.by_arm
     assert {end.arm: end.outcome for end in ended}[BASELINE] == Outcome()
 
 
@@ -202,9 +202,9 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> 
     assert advised.ratings["input_flexibility"].evidence == "measured"
 
 
-def test_first_builds_start_with_cold_caches(measured: Measured) -> None:
-    arms = [entry.arm for entry in measured.answer.results.measurements]
-    first = [measured.state.processes[arm][0].caches for arm in arms]
+def test_first_builds_start_with_cold_caches(standard: ReadRun) -> None:
+    arms = [entry.arm for entry in standard.answer.results.measurements]
+    first = [standard.state.processes[arm][0].caches for arm in arms]
     assert first
     assert all(caches and caches.bytes_before == 0 for caches in first)
 

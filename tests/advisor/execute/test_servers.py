@@ -149,7 +149,7 @@ def make_context(
 
 
 @pytest.fixture(scope="module")
-def measured(make_context: Callable[[str], Context]) -> Run:
+def resumed(make_context: Callable[[str], Context]) -> Run:
     """A run of both queues that is interrupted when the second server starts, and resumed."""
     context = make_context("")
     run_options = ask(f"{BASELINE},faster/default", rate=ASKED_RATE)
@@ -164,8 +164,8 @@ def measured(make_context: Callable[[str], Context]) -> Run:
 
 
 @pytest.fixture(scope="module")
-def answer(measured: Run) -> Answer:
-    return answer_of_run(measured)
+def answer(resumed: Run) -> Answer:
+    return answer_of_run(resumed)
 
 
 def test_the_goodput_of_each_server_is_found(answer: Answer) -> None:
@@ -192,20 +192,20 @@ def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> Non
     assert built_answers.headline(answer, "load")
 
 
-def test_only_the_server_that_may_lead_is_measured_in_two_processes(measured: Run) -> None:
-    state = measured.state()
+def test_only_the_server_that_may_lead_is_measured_in_two_processes(resumed: Run) -> None:
+    state = resumed.state()
     assert [process.repeat for process in state.processes["faster"]] == [0, 1]
     # Its first process is the one that was interrupted.
     assert [process.repeat for process in state.processes[BASELINE]] == [0, 0]
     assert [bool(process.load_blocks) for process in state.processes[BASELINE]] == [False, True]
     assert all(process.load_blocks for process in state.processes["faster"])
-    ended = [each.arm for each in sessions.of_kind(measured.events(), WorkerEnded)]
+    ended = [each.arm for each in sessions.of_kind(resumed.events(), WorkerEnded)]
     assert [arm for arm in ended if arm in CAPACITY] == ["faster", BASELINE, "faster"]
 
 
-def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
+def test_closed_loops_find_the_capacity_before_the_load(resumed: Run) -> None:
     for arm, capacity in CAPACITY.items():
-        processes = measured.state().processes[arm]
+        processes = resumed.state().processes[arm]
         (probed,) = [each for each in processes if each.closed_loops]
         loops = probed.closed_loops
         assert [loop.concurrency for loop in loops] == [1, 4]
@@ -218,13 +218,13 @@ def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
         assert all(loop.problem is None for loop in loops)
 
 
-def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> None:
+def test_the_asked_rate_needs_several_servers(resumed: Run, answer: Answer) -> None:
     for served in answer.served.values():
         asked = builders.known(served.asked)
         assert asked.rate == ASKED_RATE
         assert asked.verdict == "not-met"
         assert 1 < asked.fewest_servers <= asked.servers <= asked.most_servers
-    repeated = measured.state().processes["faster"][1]
+    repeated = resumed.state().processes["faster"][1]
     rates = [block.rate for block in repeated.load_blocks]
     assert len(rates) == 2
     assert rates == sorted(rates)
@@ -235,9 +235,9 @@ def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> 
     assert len([title for title in titles if f"{ASKED_RATE:g}" in title]) == 1
 
 
-def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(measured: Run) -> None:
+def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(resumed: Run) -> None:
     for arm in CAPACITY:
-        for process in measured.state().processes[arm]:
+        for process in resumed.state().processes[arm]:
             if not process.load_blocks:
                 continue
             assert process.checked[Shape(1)].accuracy_class == "exact"
@@ -246,22 +246,22 @@ def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(meas
             assert process.texts_sampled
 
 
-def test_the_recipe_of_a_server_is_its_command(measured: Run) -> None:
-    found = builders.known(arm_recipe.find_recipe(measured, "faster"))
-    last = builders.known(measured.state().processes["faster"][-1].serving)
+def test_the_recipe_of_a_server_is_its_command(resumed: Run) -> None:
+    found = builders.known(arm_recipe.find_recipe(resumed, "faster"))
+    last = builders.known(resumed.state().processes["faster"][-1].serving)
     _, *measured_words = shlex.split(last.command)
     assert shlex.split(builders.known(found.serving_command)) == ["python", *measured_words]
 
 
-def test_the_load_generator_leaves_no_temporary_files(measured: Run) -> None:
-    assert measured.state().finished
+def test_the_load_generator_leaves_no_temporary_files(resumed: Run) -> None:
+    assert resumed.state().finished
     assert not list(pathlib.Path(tempfile.gettempdir()).glob("fake-aiperf-*"))
 
 
 def test_an_answer_of_servers_decided_again_has_the_same_advice(
-    measured: Run, answer: Answer
+    resumed: Run, answer: Answer
 ) -> None:
-    answer, known = msgspec.json.decode(encode(answer), type=Answer), measured.header().catalogue
+    answer, known = msgspec.json.decode(encode(answer), type=Answer), resumed.header().catalogue
     assert answer_from_results(answer, known) == answer
     memory = (Constraint("memory", "<=", 1.0),)
     refused = answer_from_results(answer, known, constraints=memory)

@@ -11,7 +11,7 @@ import built_answers
 import built_measurements
 import pytest
 from builders import BASELINE, DEMO, replace
-from built_measurements import measured, raced
+from built_measurements import against_baseline, measured
 from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,35 +40,30 @@ from probes.accuracy import Accuracy
 CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
 
 
-def advise(
+def advise_between(
     *arms: Measurement,
     workflows: tuple[Workflow, ...] = (),
     noise_floor: float | None = 0.004,
-    repeats: int = 0,
     has_batch: bool | None = None,
     example_rows: int | None = None,
     **asked: Any,
 ) -> AdvisedAnswer:
-    sizes = [cell.shape.batch_size for cell in arms[0].cells] if arms else [1]
-    results = raced(
-        measured(BASELINE, *[1.0] * len(sizes), spread=0.0),
+    results = against_baseline(
         *arms,
         noise_floor=noise_floor,
-        repeats=repeats,
         inputs=MeasuredInputs(
             fixed=0, has_length=True, has_batch=has_batch, example_rows=example_rows
         ),
     )
-    given_ids = {workflow.id for workflow in workflows}
-    others = sorted({each.workflow for each in arms} - given_ids)
-    asked = {"model": DEMO, "batch_sizes": tuple(sizes), **asked}
-    head = builders.header_of(*workflows, *map(builders.workflow, others), **asked)
+    sizes = tuple(each.shape.batch_size for each in results.races)
+    asked = {"model": DEMO, "batch_sizes": sizes, **asked}
+    head = built_answers.header_for(results, *workflows, **asked)
     head = replace(head, machine=builders.machine(cpu=CPU))
     return built_answers.advised(built_answers.answer_of(results, head))
 
 
 def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
-    found = advise(measured("compiled", 1.5))
+    found = advise_between(measured("compiled", 1.5))
     assert found.decision.word == "CLEAR"
     assert (found.advice.arm, found.advice.flips, found.decision.speed_regret) == (
         "compiled",
@@ -90,7 +85,7 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
 )
 def test_a_small_gain_comes_first(speedup: float, spread: float, share: float, told: str) -> None:
     weights = builders.priorities(share, 95 - share, 5)
-    found = advise(measured("compiled", speedup, spread=spread), priorities=weights)
+    found = advise_between(measured("compiled", speedup, spread=spread), priorities=weights)
     first, second, *_ = built_answers.headline(found.answer)
     assert (found.decision.word, found.decision.gains_little) == ("CLEAR", bool(told))
     assert re.search(f"2 cores{told}\\.$", first), first
@@ -101,7 +96,7 @@ def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> Non
     compiled = measured("compiled", 1.5)
     size = compiled.cells[0].shape.batch_size
     for rows, is_named in ((size + 7, True), (size, False), (None, False)):
-        answer = advise(compiled, example_rows=rows).answer
+        answer = advise_between(compiled, example_rows=rows).answer
         lines = built_answers.headline(answer, "batch-sizes")
         assert any(f"--batch-sizes {rows}" in line for line in lines) == is_named
 
@@ -112,14 +107,14 @@ def test_a_reference_in_the_models_own_precision_is_said() -> None:
     arms = baseline, measured("compiled", 1.5)
     answer = built_answers.answer_of(builders.results(*arms))
     assert "itself in float32" in " ".join(built_answers.headline(answer))
-    assert "itself in" not in " ".join(built_answers.headline(advise(arms[1]).answer))
+    assert "itself in" not in " ".join(built_answers.headline(advise_between(arms[1]).answer))
 
 
 def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
     names = ("n", "mean", "log", "hidden")
     checked = builders.checked(accuracy=Accuracy(changed_states=names))
     compiled = measured("compiled", 1.5, correctness=(checked,))
-    advised = advise(compiled).answer
+    advised = advise_between(compiled).answer
     expect("headline-changed-states", built_answers.headline(advised))
     undecided = builders.replace(advised, recommendation=None)
     (told,) = describe_changed_states(undecided.ranking)
@@ -136,7 +131,7 @@ def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
     ],
 )
 def test_a_file_with_a_free_batch_size_says_what_it_was_called_with(model: Any, told: str) -> None:
-    found = advise(measured("compiled", 1.5), model=model)
+    found = advise_between(measured("compiled", 1.5), model=model)
     lines = built_answers.headline(found.answer, "batch-sizes")
     assert (len(lines), told in "".join(lines)) == (bool(told), True)
 
@@ -155,7 +150,7 @@ def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) 
 
 def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) -> None:
     longer = builders.workflow("longer", declared=builders.declared(lines_changed=6))
-    found = advise(
+    found = advise_between(
         measured("short", 1.0, spread=0.002),
         measured("longer", 1.5, spread=0.002),
         workflows=(longer,),
@@ -174,7 +169,7 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
 
 def test_options_of_the_advised_workflow_that_are_about_as_good_are_named(expect: Expect) -> None:
     options = (measured("same/a", 2.0, spread=0.05), measured("same/b", 1.97, spread=0.05))
-    found = advise(
+    found = advise_between(
         *(replace(each, workflow="same") for each in options),
         workflows=(builders.workflow("same"),),
     )
@@ -183,13 +178,13 @@ def test_options_of_the_advised_workflow_that_are_about_as_good_are_named(expect
 
 
 def test_beside_the_baseline_the_best_other_workflow_is_named(expect: Expect) -> None:
-    found = advise(measured("slow", 0.9), measured("slower", 0.8))
+    found = advise_between(measured("slow", 0.9), measured("slower", 0.8))
     assert found.advice.arm == BASELINE
     expect("headline-baseline", built_answers.headline(found.answer))
 
 
 def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() -> None:
-    found = advise(measured("one", 2.0, spread=3.0)).answer
+    found = advise_between(measured("one", 2.0, spread=3.0)).answer
     known = builders.catalogue(builders.workflow("one"))
     reached = builders.known(found.recommendation).decision.certainty
     for share, is_missing in ((reached, False), (0.95, True)):
@@ -202,7 +197,7 @@ def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() ->
 
 
 def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:
-    found = advise(measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0))
+    found = advise_between(measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0))
     assert found.decision.word == "OPEN"
     assert {*found.decision.contenders} == {"one", "two"}
     assert found.decision.needed_repetitions is not None
@@ -212,7 +207,7 @@ def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:
 
 def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> None:
     cells = (built_measurements.cell(2.0, processes=1),)
-    found = advise(replace(measured("once", 2.0), cells=cells))
+    found = advise_between(replace(measured("once", 2.0), cells=cells))
     assert (found.decision.word, found.decision.timed_once) == ("LIKELY", ("once",))
     assert found.decision.lost_speed == 0
     assert " --budget " in found.advice.next_steps[0], "what settles it comes first"
@@ -247,7 +242,7 @@ HARD = builders.workflow(
 def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expect) -> None:
     error = Accuracy(relative_error=6.6e-4)
     close = builders.checked(accuracy_class="close", accuracy=error, rmse=6.6e-4)
-    found = advise(
+    found = advise_between(
         measured("easy", 2.0),
         measured("hard", 4.2, correctness=(close,)),
         workflows=(HARD,),
@@ -264,7 +259,7 @@ def test_a_faster_arm_leads_from_the_weight_at_which_it_leads_all_arms() -> None
     middle = builders.workflow(
         "middle", declared=builders.declared(lines_changed=20, export_step=True)
     )
-    found = advise(
+    found = advise_between(
         measured("easy", 1.2),
         measured("middle", 2.2),
         measured("hard", 3.0),
@@ -293,7 +288,7 @@ def test_a_required_figure_whose_spread_crosses_the_limit_is_a_doubt(
         Constraint("memory", "<=", (most or 200) << 20),
         Constraint("portability", ">=", 1),
     )
-    found = advise(replace(easy, speedup=speed), constraints=limits)
+    found = advise_between(replace(easy, speedup=speed), constraints=limits)
     told = " ".join(built_answers.headline(found.answer, "constraint"))
     assert ("speedup is 1.45 to 1.65x" in told) == (least > 1.45)
     assert ("memory is 118 to 131 MiB, and the limit <=" in told) == (most in {120, 130})
@@ -303,7 +298,7 @@ def test_an_arm_that_no_other_accompanies_names_the_limit_of_the_best_other() ->
     memory = MemoryBytes(peak=400 << 20, source="a test")
     limits = (Constraint("memory", "<=", 300 << 20),)
     large = measured("large", 1.5, memory_bytes=memory)
-    found = advise(large, constraints=limits, priorities=builders.priorities(10, 20, 70))
+    found = advise_between(large, constraints=limits, priorities=builders.priorities(10, 20, 70))
     assert found.advice.arm == "pytorch-eager"
     told = " ".join(built_answers.headline(found.answer, "certainty"))
     assert "Large: memory is 400MiB" in told
@@ -312,7 +307,7 @@ def test_an_arm_that_no_other_accompanies_names_the_limit_of_the_best_other() ->
 
 
 def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect) -> None:
-    found = advise(measured("small", 6.0, 1.5, 0.8), measured("large", 1.1, 1.6, 2.2))
+    found = advise_between(measured("small", 6.0, 1.5, 0.8), measured("large", 1.1, 1.6, 2.2))
     assert found.advice.arm == "small"
     best = {one.shape.batch_size: one.arm for one in found.advice.advice_by_shape}
     assert best == {1: "small", 4: "large", 16: "large"}
@@ -340,14 +335,14 @@ def test_an_arm_that_is_faster_at_one_size_alone_is_named(run: str, sizes: list[
 @pytest.mark.parametrize("has_batch", [True, False, None])
 def test_inputs_without_a_batch_are_named(has_batch: bool | None, expect: Expect) -> None:
     model = FactoryModel(name="demo")
-    found = advise(measured("compiled", 1.5), has_batch=has_batch, model=model)
+    found = advise_between(measured("compiled", 1.5), has_batch=has_batch, model=model)
     assert bool(built_answers.headline(found.answer, "batch-sizes")) == (has_batch is False)
     if has_batch is False:
         expect("headline-without-batch", built_answers.headline(found.answer))
 
 
 def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Expect) -> None:
-    found = advise()
+    found = advise_between()
     assert (found.advice.arm, found.decision.word) == (BASELINE, None)
     expect("headline-only-arm", built_answers.headline(found.answer))
 
@@ -359,7 +354,7 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
         builders.unmeasured("aot/dynamic", workflow="aot", option="dynamic", status="crashed"),
         builders.unmeasured("absent", status="not-installed", fix="install it"),
     )
-    answer = replace(advise().answer, unmeasured=failed)
+    answer = replace(advise_between().answer, unmeasured=failed)
     lines = write_headline(answer)
     first, certainty, change = (line.text for line in lines)
     assert not first.startswith("Use ")
@@ -399,7 +394,7 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
     )
     rest = 100 - performance
     weights = builders.priorities(performance, rest / 2, rest / 2)
-    found = advise(*arms, workflows=workflows, priorities=weights)
+    found = advise_between(*arms, workflows=workflows, priorities=weights)
     speedups = {measured.arm: measured.speedup.value for measured in arms} | {BASELINE: 1.0}
     fastest = max(speedups, key=lambda arm: speedups[arm])
     told = " ".join(built_answers.headline(found.answer))
@@ -408,14 +403,15 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
 
 
 def test_an_unknown_noise_floor_lowers_the_certainty() -> None:
-    known, unknown = (advise(measured("fast", 2.0), noise_floor=floor) for floor in (0.004, None))
+    fast = measured("fast", 2.0)
+    known, unknown = (advise_between(fast, noise_floor=floor) for floor in (0.004, None))
     assert unknown.decision.certainty < known.decision.certainty
 
 
 @pytest.mark.parametrize("performance", [40, 0])
 def test_an_unfit_machine_gives_ranges_at_all_weights(performance: int, expect: Expect) -> None:
     rest = (100 - performance) / 2
-    found = advise(
+    found = advise_between(
         measured("fast", 3.0, spread=0.5),
         measured("also", 1.5, spread=0.5),
         noise_floor=0.6,
