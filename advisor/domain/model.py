@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from advisor.domain.text import truncate_middle
+
 #: Characters of a name in a sentence.
 MAX_SHORT_NAME = 60
 #: Fields of a model that may name a local file.
@@ -94,11 +96,7 @@ def without_directories(model: Model) -> Model:
 
 def short_name(model: Model) -> str:
     """Return the name without a local directory, and without the middle of a long one."""
-    name = without_directories(model).name
-    if len(name) <= MAX_SHORT_NAME:
-        return name
-    end = MAX_SHORT_NAME // 2
-    return f"{name[: MAX_SHORT_NAME - end - 1]}\N{HORIZONTAL ELLIPSIS}{name[-end:]}"
+    return truncate_middle(without_directories(model).name, MAX_SHORT_NAME)
 
 
 def name_own_shapes(model: Model) -> str:

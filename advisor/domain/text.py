@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MISSING = "-"
 NO_INTERVAL = "(no interval)"
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 UNIT_AFTER_NUMBER = re.compile(r"(?<=\d) (?=(?:%|s|ms|MiB|GiB)(?!\w))|(?<=\bTrust) (?=[A-D]\b)")
 CLAUSE_END = re.compile(r"[.;,](?= )|(?<=.{60})(?::(?= )|(?= \())")
 SIGNIFICANT_DIGITS = 4
@@ -52,6 +53,14 @@ def shorten_text(text: str, most: int = 120) -> str:
     places = (found.start() for found in CLAUSE_END.finditer(line[: most + 1]))
     clauses = [line[:end] for end in places if line.count("(", 0, end) == line.count(")", 0, end)]
     return clauses[-1] if clauses else textwrap.shorten(line, most, placeholder=" ...")
+
+
+def truncate_middle(name: str, width: int) -> str:
+    """Shorten the name in the middle: arms and models differ at the start or the end of theirs."""
+    if len(name) <= width:
+        return name
+    right = (width - 1) // 2
+    return name[: width - 1 - right] + ELLIPSIS + name[len(name) - right :]
 
 
 def format_number(

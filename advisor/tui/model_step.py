@@ -22,6 +22,7 @@ from advisor.ask.resolve import select_demo_model
 from advisor.ask.task import check_task, choose_task, suggest_task
 from advisor.domain.errors import UserError
 from advisor.domain.question import Task
+from advisor.domain.text import truncate_middle
 from advisor.tui import panels
 from advisor.tui.form import AnswerInput, Choice, Field, Step
 from advisor.tui.widgets import bind
@@ -160,7 +161,7 @@ class ModelStep(Step):
     def _list_models(self, typed: str) -> None:
         options = []
         for name, description in self._shipped_models().items():
-            prompt = panels.styled(f"{panels.truncate_middle(name, 38):<38}  ", "bold")
+            prompt = panels.styled(f"{truncate_middle(name, 38):<38}  ", "bold")
             if typed.lower() in name.lower():
                 options.append(Option(prompt + Text(description, "dim"), id=name))
         options += [

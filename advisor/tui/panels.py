@@ -8,12 +8,11 @@ import textwrap
 from rich.text import Text
 
 from advisor.domain.run_state import RunState
-from advisor.domain.text import NO_BREAK_SPACE, escape_char, keep_units
+from advisor.domain.text import ELLIPSIS, NO_BREAK_SPACE, escape_char, keep_units, truncate_middle
 from advisor.store.files import read_tail
 from advisor.store.runs import Run
 
 MAX_CHARACTERS = 4000
-ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def printable(text: object, limit: int = MAX_CHARACTERS) -> str:
@@ -24,14 +23,6 @@ def printable(text: object, limit: int = MAX_CHARACTERS) -> str:
 
 def truncate(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(width - 1, 0)] + ELLIPSIS
-
-
-def truncate_middle(text: str, width: int) -> str:
-    """Shorten the name in the middle, because arms differ at the start or at the end of theirs."""
-    if len(text) <= width:
-        return text
-    right = (width - 1) // 2
-    return text[: width - 1 - right] + ELLIPSIS + text[len(text) - right :]
 
 
 def model_name(name: str, width: int = 40) -> str:

@@ -16,6 +16,7 @@ from textual.widgets import ContentSwitcher, Static
 from advisor.domain.answer import Problem
 from advisor.domain.errors import UserError
 from advisor.domain.machine import Machine
+from advisor.domain.text import truncate_middle
 from advisor.tui import panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.form import Step
@@ -71,7 +72,7 @@ Bars: arrows change a weight by 5, with shift by 1."""
             mark = "\N{CHECK MARK}" if index < self.step_index else f"{index + 1}"
             style = "bold" if index == self.step_index else "dim" if index > self.step_index else ""
             shown = self._answer_of(index) if index < self.step_index else name
-            line.append(f"{mark} {panels.truncate_middle(shown, ANSWER_WIDTH)}", style)
+            line.append(f"{mark} {truncate_middle(shown, ANSWER_WIDTH)}", style)
             if index < LAST_STEP:
                 line.append("  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  ", "dim")
         self.set_title(line)

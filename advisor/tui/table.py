@@ -14,6 +14,7 @@ from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
 from advisor.domain.measurement import Interval
+from advisor.domain.text import truncate_middle
 from advisor.tui import panels
 from advisor.tui.widgets import bind
 
@@ -109,7 +110,7 @@ class Column:
     is_name: bool = False
 
     def cell(self, content: str, style: str = "") -> Text:
-        cut = panels.truncate_middle if self.is_name else panels.truncate
+        cut = truncate_middle if self.is_name else panels.truncate
         shown = cut(panels.printable(content), self.width)
         return Text(f"{shown:>{self.width}}" if self.is_numeric else shown, style, no_wrap=True)
 

@@ -20,6 +20,7 @@ from advisor.ask.catalogue_files import read_glossary
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.domain.errors import OptionValueError, UserError
+from advisor.domain.text import truncate_middle
 from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -115,7 +116,7 @@ def test_the_end_of_a_log_is_read_without_escape_sequences(recorded: Run) -> Non
 def test_durations_and_long_names_are_shortened() -> None:
     clocks = [panels.format_clock(seconds) for seconds in (0, 61, 3661)]
     assert clocks == ["00:00", "01:01", "1:01:01"]
-    cut = panels.truncate_middle("torch-compile-inductor/max-autotune", 21)
+    cut = truncate_middle("torch-compile-inductor/max-autotune", 21)
     assert cut == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
     long = ("/a/long/way/to/a/net.py:build", "owner/net", "an-owner/a-net-of-20-letters")
     names = [panels.model_name(each, 20) for each in long]

@@ -38,7 +38,7 @@ def test_the_device_is_the_gpu_or_the_gpus_that_were_measured() -> None:
         ("openai/whisper-base", "openai/whisper-base"),
         ("/models/mine/model.pt2", "model.pt2"),
         ("a" * MAX_SHORT_NAME, "a" * MAX_SHORT_NAME),
-        ("a" * 400 + "b" * 100, f"{'a' * 29}\N{HORIZONTAL ELLIPSIS}{'b' * 30}"),
+        ("a" * 400 + "b" * 100, f"{'a' * 30}\N{HORIZONTAL ELLIPSIS}{'b' * 29}"),
     ],
 )
 def test_the_short_name_has_no_directory_and_both_ends(name: str, shown: str) -> None:
