@@ -171,10 +171,10 @@ class TargetStep(Step):
         formats.setdefault(run_options.quantised, run_options.quantised)
         quantised = Choice(formats.items(), run_options.quantised, id="quantised")
         yield Field("Quantised weights", quantised)
-        budgets = {
-            name: f"{name} {preset.seconds['forward']:g} s" if preset.seconds else name
-            for name, preset in presets.budgets.items()
-        }
+        budgets = {}
+        for name, preset in presets.budgets.items():
+            limits = [f"{task} {seconds:g} s" for task, seconds in preset.seconds.items()]
+            budgets[name] = f"{name}: {', '.join(limits)}" if limits else name
         budget = run_options.budget or presets.default_budget
         budgets.setdefault(budget, f"{budget} s")
         yield Field("Time limit", Choice(budgets.items(), budget, id="budget"))
