@@ -324,7 +324,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
 
 
-def given_options(run_options: RunOptions) -> dict[str, str | bool | float]:
+def given_options(run_options: RunOptions) -> dict[str, str | bool | int | float]:
     """Return the model, and the options that differ from their defaults."""
     values = {
         field.encode_name: getattr(run_options, field.name)

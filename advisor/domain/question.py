@@ -194,7 +194,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     #: UUIDs of the GPUs over which each model is split, besides `gpu`; empty for one device.
     further_gpus: tuple[str, ...] = ()
     #: The options as the user gave them, without defaults; empty for a run of another machine.
-    asked: dict[str, str | bool | float] = {}
+    asked: dict[str, str | bool | int | float] = {}
 
     def ask_again(self, **changes: str | bool | None) -> str:
         """Return the command that asks this question with other options; None leaves one out.

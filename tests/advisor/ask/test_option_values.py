@@ -40,7 +40,7 @@ from advisor.domain.constraints import (
     check_constraints,
 )
 from advisor.domain.errors import OptionValueError, UnknownWorkflowError, UserError
-from advisor.domain.question import WeightFormat
+from advisor.domain.question import Question, WeightFormat
 
 
 def at_least(name: str, value: float) -> Constraint:
@@ -255,15 +255,18 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
         input_tokens="64",
         leave_out="iree,trt",
         price_per_hour=2.5,
+        requests=1000,
         offline=True,
     )
     assert command_of(asked) == (
         "p3-advisor recommend demo --json --offline --batch-sizes 1,64 --input-tokens 64"
         " --leave-out iree,trt --gpu 'RTX 4090' --price-per-hour 2.5 --require 'portability>=2'"
+        " --requests 1000"
     )
     (known, unknown) = (builders.question(asked=each) for each in (given_options(asked), {}))
     again = command_of(asked).replace(" --json", "").replace("1,64", "2") + " --all-arms"
-    assert known.ask_again(batch_sizes="2", all_arms=True) == again
+    stored = msgspec.json.decode(msgspec.json.encode(known), type=Question)
+    assert stored.ask_again(batch_sizes="2", all_arms=True) == again
     assert unknown.ask_again(batch_sizes="2") == "ask again with --batch-sizes 2"
 
 
