@@ -25,7 +25,7 @@ MAX_ROWS = 512
 MAX_ROW_ELEMENTS = 2048
 REASONS = {
     "same-output": "it returns the same output for every input",
-    "identity": "it returns the outputs of other inputs, or of other rows of the batch",
+    "identity": "outputs are nearer to those of other inputs, or of other rows, than to their own",
 }
 
 

@@ -189,7 +189,7 @@ FAILURES = {
     "garbage": ("crashed", "cannot be read"),
     "wrong": ("incorrect", "against float64, is"),
     "memoises": ("incorrect", "same output for every input"),
-    "stale": ("incorrect", "outputs of other inputs"),
+    "stale": ("incorrect", "those of other inputs"),
     "returns-early": ("incorrect", "return before their work is done"),
     "hands-out-promises": ("incorrect", "return before their work is done"),
     "wrong-later": ("incorrect", "after the measurement"),
