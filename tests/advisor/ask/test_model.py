@@ -254,7 +254,7 @@ def test_a_factory_may_be_imported_or_assigned(source: str, here: pathlib.Path) 
         (f"synthetic/ffn@{'9' * 5000}x8", UnknownModelError, "not a valid size"),
         ("gone.onnx", UnknownModelError, "file 'gone.onnx' does not exist"),
         ("gone.py:build", UnknownModelError, "file 'gone.py' does not exist"),
-        ("module:not a name", UnknownModelError, "no function name"),
+        ("module:not a name", UnknownModelError, "name of a function"),
         ("mod-ule:build", UnknownModelError, "neither a module name"),
         (".module:build", UnknownModelError, "neither a module name"),
         ("x" * 5000, UnknownModelError, "unknown model"),
