@@ -139,7 +139,7 @@ async def read(*arguments: str) -> str:
     command, variables = [*ADVISOR_COMMAND, *arguments], without_current_directory(os.environ)
     done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL, env=variables)
     if done.returncode not in RESULTS or not done.stdout:
-        raise ToolError(done.stderr.decode(errors="replace"))
+        raise ToolError((done.stderr or done.stdout).decode(errors="replace"))
     return done.stdout.decode(errors="replace")
 
 

@@ -79,7 +79,8 @@ def measurement_of(
         cells=cells,
         speedup=speedup,
         build_seconds=summarise_builds(processes),
-        memory_bytes=memory_of_processes(main, processes, state.memory_checked),
+        # A process that resumed the run found its build, which takes less memory.
+        memory_bytes=memory_of_processes(processes[0], processes, state.memory_checked),
         weight_bytes=stored_weight_bytes(main),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
         engaged_share=main.engaged.share if main.engaged else 0.0,

@@ -16,7 +16,7 @@ from advisor.decide.rounds import arms_by_speed, log_median_seconds, visits_by_r
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
-from probes.events import Built, Visited, Workload
+from probes.events import Built, MemoryRead, Visited, Workload
 from probes.outcome import Failure, Outcome, Phase
 from probes.shape import Shape
 
@@ -64,6 +64,15 @@ def test_what_the_build_of_a_shape_keeps_is_that_of_the_race() -> None:
     built = Built(shape=Shape(1), build_seconds=2.0, first_call_seconds=1.0, kept_bytes=7)
     measured = only_measurement(summarise(run_with(0.1, 0.1, built={Shape(1): built}), RACES))
     assert [cell.kept_bytes for cell in measured.cells] == [7]
+
+
+def test_the_memory_of_a_resumed_run_is_that_of_the_process_that_built() -> None:
+    state = run_with(0.1, 0.1)
+    (process,) = state.processes["compiled"]
+    cold, warm = (MemoryRead(peak_rss_bytes=peak, device_reserved_bytes=None) for peak in (4, 2))
+    both = tuple(replace(process, memory=each, warm_memory=each) for each in (cold, warm))
+    resumed = replace(state, processes={**state.processes, "compiled": both})
+    assert only_measurement(summarise(resumed, RACES)).memory_bytes.peak == cold.peak_rss_bytes
 
 
 def test_only_rounds_with_both_arms_are_compared() -> None:
