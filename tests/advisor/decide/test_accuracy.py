@@ -34,6 +34,10 @@ def with_accuracy(
     return builders.measurement(name, speedup=speedup, correctness=checks)
 
 
+FAST = with_accuracy("fast", 4.0, "close", CLOSE)
+SAFE = with_accuracy("safe", 2.0, "exact", Accuracy(relative_error=1e-7))
+
+
 def advise_by_accuracy(
     *arms: Measurement,
     baseline: tuple[Checked, ...] = (),
@@ -47,10 +51,7 @@ def advise_by_accuracy(
 
 
 def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Expect) -> None:
-    found = advise_by_accuracy(
-        with_accuracy("fast", 4.0, "close", CLOSE),
-        with_accuracy("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
-    )
+    found = advise_by_accuracy(FAST, SAFE)
     assert found.advice.arm == "fast"
     assert found.advice.best_exact == "safe"
     assert len(built_answers.headline(found.answer, "accuracy")) == 1
@@ -76,11 +77,7 @@ def test_of_nearly_equal_arms_of_a_workflow_the_exact_one_is_advised(expect: Exp
 
 
 def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
-    found = advise_by_accuracy(
-        with_accuracy("fast", 4.0, "close", CLOSE),
-        with_accuracy("safe", 1.5, "exact", Accuracy(relative_error=1e-7)),
-        constraints=(Constraint("speedup", ">=", 3.0),),
-    )
+    found = advise_by_accuracy(FAST, SAFE, constraints=(Constraint("speedup", ">=", 3.0),))
     assert (found.advice.arm, found.advice.best_exact) == ("fast", None)
 
 
@@ -91,11 +88,8 @@ def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
 def test_the_accuracy_can_be_a_constraint_that_an_unknown_one_does_not_meet(
     accuracy: Accuracy, limit: float, arm: str
 ) -> None:
-    found = advise_by_accuracy(
-        with_accuracy("fast", 4.0, "close", accuracy),
-        with_accuracy("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
-        constraints=(Constraint("accuracy", "<=", limit),),
-    )
+    fast = with_accuracy("fast", 4.0, "close", accuracy)
+    found = advise_by_accuracy(fast, SAFE, constraints=(Constraint("accuracy", "<=", limit),))
     assert found.advice.arm == arm
 
 

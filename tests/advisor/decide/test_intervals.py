@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from collections.abc import Sequence
 from fractions import Fraction
 
 import builders
@@ -17,6 +18,7 @@ from advisor.decide.intervals import (
     CONFIDENCE,
     TRIMMED_SHARE,
     Estimate,
+    Variance,
     effective_share,
     mean_interval,
     mean_of_samples,
@@ -207,32 +209,34 @@ def test_the_standard_error_follows_tukey_and_mclaughlin() -> None:
 PRIOR = builders.replace(builders.NOISE, process_deviation=0.01, weight=2)
 
 
+def variances_of(**series: Sequence[Sequence[float]]) -> dict[str, Variance]:
+    """Return the variance of each arm from its rounds by process; `same` is the duplicate."""
+    at_one_size = {arm: {Shape(1): processes} for arm, processes in series.items()}
+    estimated = estimate_process_variances(at_one_size, "same", PRIOR)
+    return {arm: by_shape[Shape(1)] for arm, by_shape in estimated.items()}
+
+
 def test_without_any_difference_the_prior_alone_counts() -> None:
-    variances = estimate_process_variances({"compiled": {Shape(1): [(0.5, 0.5)]}}, "", PRIOR)
-    assert variances["compiled"][Shape(1)].value == pytest.approx(2 * 0.01**2)
-    assert variances["compiled"][Shape(1)].degrees_of_freedom == 2
+    found = variances_of(compiled=[(0.5, 0.5)])["compiled"]
+    assert found.value == pytest.approx(2 * 0.01**2)
+    assert found.degrees_of_freedom == 2
 
 
 def test_a_duplicate_that_differs_widens_the_intervals_of_all_arms() -> None:
-    series = {"compiled": {Shape(1): [(0.5, 0.5)]}, "same": {Shape(1): [(0.3, 0.3)]}}
-    variances = estimate_process_variances(series, "same", PRIOR)
-    assert variances["compiled"][Shape(1)].value == pytest.approx((2 * 2e-4 + 0.09) / 3)
+    variances = variances_of(compiled=[(0.5, 0.5)], same=[(0.3, 0.3)])
+    assert variances["compiled"].value == pytest.approx((2 * 2e-4 + 0.09) / 3)
 
 
 def test_an_arm_that_differs_from_process_to_process_counts_more_for_itself() -> None:
-    series = {
-        "steady": {Shape(1): [(0.5,) * 4, (0.5,) * 4]},
-        "lucky": {Shape(1): [(0.5,) * 4, (0.9,) * 4]},
-    }
-    variances = estimate_process_variances(series, "", PRIOR)
-    assert variances["lucky"][Shape(1)].value > variances["steady"][Shape(1)].value > 2 * 2e-4
+    steady = [(0.5,) * 4, (0.5,) * 4]
+    variances = variances_of(steady=steady, lucky=[(0.5,) * 4, (0.9,) * 4])
+    assert variances["lucky"].value > variances["steady"].value > 2 * 2e-4
 
 
 def test_noise_of_the_rounds_is_not_counted_as_a_difference_of_processes() -> None:
     noise = random.Random(0)
     rounds = [tuple(noise.gauss(0.0, 0.5) for _ in range(10)) for _ in range(2)]
-    (variances,) = estimate_process_variances({"noisy": {Shape(1): rounds}}, "", PRIOR).values()
-    assert math.sqrt(variances[Shape(1)].value) < 0.15
+    assert math.sqrt(variances_of(noisy=rounds)["noisy"].value) < 0.15
 
 
 def test_batch_sizes_are_estimated_apart() -> None:
@@ -243,10 +247,9 @@ def test_batch_sizes_are_estimated_apart() -> None:
 
 def test_three_processes_of_an_arm_count_more_than_those_of_the_others() -> None:
     wild = [(level,) * 4 for level in (0.0, 0.3, 0.6)]
-    series = {"wild": {Shape(1): wild}, "steady": {Shape(1): [(0.5,) * 4] * 3}}
-    variances = estimate_process_variances(series, "", PRIOR)
-    assert variances["wild"][Shape(1)].degrees_of_freedom == 3
-    assert variances["wild"][Shape(1)].value > 2 * variances["steady"][Shape(1)].value
+    variances = variances_of(wild=wild, steady=[(0.5,) * 4] * 3)
+    assert variances["wild"].degrees_of_freedom == 3
+    assert variances["wild"].value > 2 * variances["steady"].value
 
 
 def simulate(
@@ -265,8 +268,7 @@ def covers(number: int, noise: random.Random) -> bool:
     processes, other, same = (
         simulate(noise, each, 7, between=0.03, within=0.02) for each in (number, number, 1)
     )
-    series = {"arm": {Shape(1): processes}, "other": {Shape(1): other}, "same": {Shape(1): same}}
-    variance = estimate_process_variances(series, "same", PRIOR)["arm"][Shape(1)]
+    variance = variances_of(arm=processes, other=other, same=same)["arm"]
     between = t_quantile(0.975, variance.degrees_of_freedom) * math.sqrt(variance.value / number)
     within = mean_of_samples(processes)
     half_width = math.hypot((within.high - within.low) / 2, between)

@@ -68,23 +68,22 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     assert {result["handling"] for result in answer.events_of("new_shape_result")} == {"served"}
 
 
+@pytest.mark.parametrize(
+    ("fault", "architecture", "status", "reason"),
+    [
+        ("wrong", "LlamaForCausalLM", "incorrect", "diverges"),
+        # The engine would hang while it loads.
+        ("hangs", "OddForCausalLM", "unsupported", "OddForCausalLM"),
+    ],
+)
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
-def test_an_engine_with_wrong_probabilities_is_not_timed(
-    workflow: str, tmp_path: pathlib.Path
+def test_an_engine_with_wrong_probabilities_or_an_unknown_architecture_is_not_timed(
+    workflow: str, fault: str, architecture: str, status: str, reason: str, tmp_path: pathlib.Path
 ) -> None:
-    answer = ask(workflow, tmp_path, "wrong")
-    assert answer.failure["status"] == "incorrect"
-    assert "diverges" in answer.failure["reason"]
+    answer = ask(workflow, tmp_path, fault, architecture)
+    assert answer.failure["status"] == status
+    assert reason in answer.failure["reason"]
     assert answer.events_of("visited") == []
-
-
-@pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
-def test_an_unknown_architecture_is_unsupported_before_the_engine_loads(
-    workflow: str, tmp_path: pathlib.Path
-) -> None:
-    answer = ask(workflow, tmp_path, "hangs", "OddForCausalLM")
-    assert answer.failure["status"] == "unsupported"
-    assert "OddForCausalLM" in answer.failure["reason"]
 
 
 def test_a_quantised_engine_is_proven_by_the_types_of_its_weights(tmp_path: pathlib.Path) -> None:
