@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import builders
@@ -164,6 +164,19 @@ def summarise(state: RunState, races: dict[Shape, RaceResult]) -> Results:
 def only_measurement(results: Results) -> Measurement:
     (measurement,) = (entry for entry in results.measurements if entry.arm != BASELINE)
     return measurement
+
+
+def repeated_run(seconds: Mapping[str, Sequence[Sequence[float]]]) -> RunState:
+    """Return a run with these seconds by arm, process and round, in its race and repetitions."""
+    processes = {
+        arm: [
+            builders.process(*builders.visits(rounds), repeat=number)
+            for number, rounds in enumerate(of_arm)
+        ]
+        for arm, of_arm in seconds.items()
+    }
+    repeats = dict.fromkeys(range(1, max(map(len, seconds.values()))), tuple(seconds))
+    return builders.run_state(processes, repeats=repeats)
 
 
 def run_with(

@@ -7,7 +7,7 @@ import math
 import builders
 import pytest
 from builders import BASELINE, DUPLICATE, replace
-from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
+from built_measurements import RACES, WRONG, only_measurement, repeated_run, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded_runs import OPENED
@@ -189,14 +189,9 @@ def test_the_noise_floor_is_the_largest_bound_of_the_duplicate() -> None:
 
 def test_the_noise_floor_has_the_largest_mean_and_the_spread_of_all_processes() -> None:
     logs = {BASELINE: [[0.0, 0.0]] * 2, DUPLICATE: [[0.01, -0.01], [0.03, 0.05]]}
-    processes = {
-        arm: [
-            builders.process(*builders.visits([*map(math.exp, each)]), repeat=number)
-            for number, each in enumerate(rounds)
-        ]
-        for arm, rounds in logs.items()
-    }
-    state = builders.run_state(processes, repeats={1: (BASELINE, DUPLICATE)})
+    state = repeated_run(
+        {arm: [[*map(math.exp, each)] for each in rounds] for arm, rounds in logs.items()}
+    )
     # The mean of the repetition, and the error of four differences of 0.01 from their means.
     assert summarise(state, RACES).noise_floor == pytest.approx(
         math.expm1(0.04 + 3.182446 * 0.02 / math.sqrt(3) / 2), rel=1e-5

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import builders
 import pytest
 from builders import BASELINE, replace
-from built_measurements import RACES, only_measurement, run_with, summarise
+from built_measurements import RACES, only_measurement, repeated_run, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -380,16 +380,7 @@ SECONDS = {
 
 def run_of(processes: int) -> RunState:
     """Return a run whose arms have this many processes."""
-    return builders.run_state(
-        {
-            arm: [
-                builders.process(*builders.visits(each), repeat=number)
-                for number, each in enumerate(seconds[:processes])
-            ]
-            for arm, seconds in SECONDS.items()
-        },
-        repeats={number: tuple(SECONDS) for number in range(1, processes)},
-    )
+    return repeated_run({arm: seconds[:processes] for arm, seconds in SECONDS.items()})
 
 
 def test_the_fastest_visits_of_six_processes_are_compared() -> None:

@@ -10,7 +10,7 @@ import builders
 import built_measurements
 import pytest
 from builders import BASELINE, DUPLICATE, replace
-from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
+from built_measurements import RACES, WRONG, only_measurement, repeated_run, run_with, summarise
 
 from advisor.decide import drift
 from advisor.decide.drift import correct_drift, fit_times_to_speedups, typical_seconds
@@ -28,13 +28,12 @@ def repeated(*levels: float, slowdowns: tuple[float, ...] = (1.0, 1.0, 1.0)) -> 
 
     The first level is that of the race, the others are those of its repetitions.
     """
-    compiled, baseline = [], []
-    for number, (level, slowdown) in enumerate(zip(levels, slowdowns, strict=False)):
-        rounds = [0.1 * slowdown * math.exp(level + 0.01 * (-1) ** place) for place in range(4)]
-        compiled.append(builders.process(*builders.visits(rounds), repeat=number))
-        baseline.append(builders.process(*builders.visits([0.1 * slowdown] * 4), repeat=number))
-    repeats = dict.fromkeys(range(1, len(levels)), (BASELINE, "compiled"))
-    return builders.run_state({BASELINE: baseline, "compiled": compiled}, repeats=repeats)
+    baseline = [[0.1 * slowdown] * 4 for slowdown in slowdowns[: len(levels)]]
+    compiled = [
+        [each * math.exp(level + 0.01 * (-1) ** place) for place, each in enumerate(rounds)]
+        for level, rounds in zip(levels, baseline, strict=True)
+    ]
+    return repeated_run({BASELINE: baseline, "compiled": compiled})
 
 
 def test_three_processes_widen_the_interval_by_their_own_differences() -> None:
