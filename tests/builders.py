@@ -369,7 +369,7 @@ def measurement(
     made = Measurement(
         arm=arm_id,
         workflow=arm_id.partition("/")[0],
-        option="default",
+        option=arm_id.partition("/")[2] or "default",
         cells=(),
         speedup=Interval(value=speedup, low=speedup if low is None else low, high=speedup),
         build_seconds=BuildSeconds(cold=3.0, warm=None),

@@ -57,8 +57,6 @@ def measurement_of(case: Case, arm: str, known: Catalogue) -> Measurement:
         arm,
         *speedups,
         spread=spread,
-        workflow=workflow,
-        option=option or "default",
         build_seconds=BuildSeconds(cold=seconds * len(speedups), warm=None, worst=seconds),
     )
 

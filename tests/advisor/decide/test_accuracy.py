@@ -167,7 +167,7 @@ ENGINE = builders.workflow(
 def advise_quantised(native: float, quantised: float, *constraints: Constraint) -> AdvisedAnswer:
     return advise_by_accuracy(
         builders.measurement("engine", speedup=native),
-        builders.measurement("engine/q8", option="q8", speedup=quantised),
+        builders.measurement("engine/q8", speedup=quantised),
         workflows=(ENGINE,),
         quantised=("int8",),
         constraints=constraints,

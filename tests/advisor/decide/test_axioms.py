@@ -92,8 +92,6 @@ def measurement_of(arm: Arm, between: float) -> Measurement:
     )
     made = builders.measurement(
         arm.name,
-        workflow=arm.workflow,
-        option=arm.name.partition("/")[2] or "default",
         correctness=(builders.checked(accuracy_class=arm.accuracy),),
         build_seconds=BuildSeconds(cold=arm.build, warm=None, worst=arm.build),
     )

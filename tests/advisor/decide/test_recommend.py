@@ -64,10 +64,7 @@ def advise_scored(
     while_running: bool = False,
 ) -> Recommendation:
     made = results or builders.results(
-        *(
-            builders.measurement(each.arm, speedup=each.speedup, workflow=each.workflow)
-            for each in arms
-        )
+        *(builders.measurement(each.arm, speedup=each.speedup) for each in arms)
     )
     head = builders.header(question=question or builders.question())
     return recommend_for(made, arms, head, excluded=excluded, while_running=while_running)

@@ -81,7 +81,7 @@ def test_a_faster_arm_has_its_larger_error_and_its_precision(
 
 
 def test_each_arm_that_is_as_good_is_named_once() -> None:
-    other = measured("compiled/more", 1.5, 1.5, workflow="compiled")
+    other = measured("compiled/more", 1.5, 1.5)
     equal = {
         "as_good": (BASELINE,),
         "options_as_good": (other.arm,),

@@ -98,7 +98,7 @@ def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
     )
     results = builders.results(
         builders.measurement("compiled"),
-        builders.measurement("compiled/tuned", option="tuned", new_shape_behaviour=measured),
+        builders.measurement("compiled/tuned", new_shape_behaviour=measured),
     )
     scored = scoring.score_arms(results, builders.question(), builders.catalogue(workflow))
     rating = next(each for each in scored if each.arm == "compiled").ratings["input_flexibility"]
