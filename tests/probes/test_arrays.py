@@ -1,5 +1,3 @@
-"""Values of arrays that are the same."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Work that is late, and the host's own speed."""
-
 from __future__ import annotations
 
 import itertools

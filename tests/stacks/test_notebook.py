@@ -1,5 +1,3 @@
-"""The Python interface in a real Jupyter kernel."""
-
 from __future__ import annotations
 
 import pathlib

@@ -1,5 +1,3 @@
-"""The first screen and its list of stored runs."""
-
 from __future__ import annotations
 
 import datetime as dt

@@ -1,5 +1,3 @@
-"""The results, and what can be done with an answer."""
-
 from __future__ import annotations
 
 import contextlib

@@ -1,5 +1,3 @@
-"""The checks of the doctor."""
-
 from __future__ import annotations
 
 import math
@@ -10,13 +8,7 @@ import builders
 import pytest
 
 from advisor.cli import doctor
-from advisor.cli.doctor import (
-    Finding,
-    check_each_gpu,
-    check_home,
-    check_selected_gpu,
-    check_served_workflows,
-)
+from advisor.cli.doctor import Finding, check_each_gpu, check_selected_gpu, check_served_workflows
 from advisor.domain.machine import GpuProcess, Machine
 
 
@@ -32,9 +24,9 @@ def test_runs_need_a_directory_with_free_space(
 ) -> None:
     file = tmp_path / "file"
     file.touch()
-    found = [check_home(home).status for home in (tmp_path, file)]
+    found = [doctor.check_home(home).status for home in (tmp_path, file)]
     monkeypatch.setattr(doctor, "LEAST_FREE", math.inf)
-    assert [*found, check_home(tmp_path).status] == ["ok", "fail", "warn"]
+    assert [*found, doctor.check_home(tmp_path).status] == ["ok", "fail", "warn"]
 
 
 def test_an_idle_gpu_has_no_problem() -> None:

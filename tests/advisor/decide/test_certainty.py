@@ -1,5 +1,3 @@
-"""How certain the advice is."""
-
 from __future__ import annotations
 
 import math

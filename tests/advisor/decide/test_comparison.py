@@ -1,5 +1,3 @@
-"""Comparisons of two runs, of servers too."""
-
 from __future__ import annotations
 
 import math

@@ -1,5 +1,3 @@
-"""Tests of the queries of a run's state."""
-
 from __future__ import annotations
 
 import builders

@@ -1,5 +1,3 @@
-"""When builds pause for a race."""
-
 from __future__ import annotations
 
 import types

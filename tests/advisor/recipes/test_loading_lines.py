@@ -1,5 +1,3 @@
-"""Lines that load a model, whatever its name."""
-
 from __future__ import annotations
 
 import ast

@@ -1,5 +1,3 @@
-"""How a comparison of two runs is written."""
-
 from __future__ import annotations
 
 import builders

@@ -1,5 +1,3 @@
-"""The snippet of an arm, and its server."""
-
 from __future__ import annotations
 
 import ast

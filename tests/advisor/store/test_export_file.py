@@ -1,5 +1,3 @@
-"""Runs in one file."""
-
 from __future__ import annotations
 
 import hashlib

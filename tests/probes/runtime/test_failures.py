@@ -1,5 +1,3 @@
-"""The outcome of what a stack raises."""
-
 from __future__ import annotations
 
 import dataclasses

@@ -1,5 +1,3 @@
-"""ONNX: exports, missing kernels and quantised files."""
-
 from __future__ import annotations
 
 import pathlib

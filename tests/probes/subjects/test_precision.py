@@ -210,3 +210,20 @@ def test_code_that_compiles_itself_runs_in_modes_and_after_them() -> None:
             assert torch.equal(call(), values.sin())
     outputs.count_flops(call)
     assert torch.equal(call(), values.sin()), "Dynamo would still refuse it"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values,
+        lambda values: values.bfloat16(),
+        lambda values: values.long().T,
+        lambda values: torch.complex(values, values).conj(),
+    ],
+)
+def test_a_copy_in_parts_has_all_values(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "STAGING_BYTES", 24)
+    tensor = change(torch.arange(35.0).reshape(5, 7))
+    (copied,), (whole,) = map(outputs.collect, (outputs.copy_in_parts(tensor), tensor))
+    assert copied.dtype == whole.dtype
+    assert np.array_equal(copied, whole)
