@@ -107,9 +107,13 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
 
 
 def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> Run:
-    """Store a run, complete or not at all; raise `ExportFileError` if its id exists."""
+    """Store a run, complete or not at all; raise `ExportFileError` if another one has its id."""
     directory = store.run_directory(header.run_id)
+    imported = msgspec.structs.replace(header, foreign=True)
     if directory.exists():
+        known = Run(directory)
+        if known.header() == imported and [*known.events()] == [*events]:
+            return known
         raise ExportFileError(
             f"there is a run {header.run_id} already",
             f"see p3-advisor show {header.run_id}, or delete it first",
@@ -117,7 +121,6 @@ def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> R
     with report_unwritable(directory.parent, f"make it writable, or set {HOME_VARIABLE}"):
         directory.parent.mkdir(parents=True, exist_ok=True)
         partial = pathlib.Path(tempfile.mkdtemp(prefix=".import-", dir=directory.parent))
-    imported = msgspec.structs.replace(header, foreign=True)
     with report_unwritable(directory, "free disk space"), contextlib.ExitStack() as on_failure:
         on_failure.callback(shutil.rmtree, partial, ignore_errors=True)
         stored = Run(partial)
