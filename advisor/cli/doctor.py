@@ -129,10 +129,9 @@ def check_home(home: pathlib.Path) -> Finding:
     if existing.is_dir() and os.access(existing, os.W_OK):
         free = shutil.disk_usage(existing).free / GIBIBYTE
         what = f"{home}, {free:.1f} GiB free"
-        is_full = free < LEAST_FREE
-        return Finding(
-            "runs", "warn" if is_full else "ok", what, RUNS_ELSEWHERE if is_full else None
-        )
+        if free < LEAST_FREE:
+            return Finding("runs", "warn", what, RUNS_ELSEWHERE)
+        return Finding("runs", "ok", what)
     return Finding("runs", "fail", f"{home} is no writable directory", RUNS_ELSEWHERE)
 
 

@@ -24,7 +24,7 @@ from advisor.domain.recommendation import (
 )
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
-from advisor.domain.text import is_unknown, join_names, write_speedup
+from advisor.domain.text import join_names, write_speedup
 from advisor.domain.workflow import Workflow
 from probes.shape import Shape
 
@@ -158,7 +158,7 @@ def machine_unfit(
 
 def _name_leader(ranked: RankedArm, place: str, baseline: str) -> str:
     """Name the arm, its lead and its speed; empty for the baseline, and if it may be slower."""
-    if ranked.arm == baseline or is_unknown(ranked.speedup) or (ranked.speedup.low or 0.0) <= 1:
+    if ranked.arm == baseline or (ranked.speedup.low or 0.0) <= 1:
         return ""
     speedup = write_speedup(ranked.speedup, unfit=True, in_words=True)
     return f"{ranked.scored.title} {place} (speed-up {speedup})"
