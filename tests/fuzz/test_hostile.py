@@ -1,5 +1,3 @@
-"""Stored runs, exports and documents that were changed."""
-
 from __future__ import annotations
 
 import functools

@@ -1,5 +1,3 @@
-"""Each screen: what it shows, and the effects of its keys."""
-
 from __future__ import annotations
 
 import pathlib

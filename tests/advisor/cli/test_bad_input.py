@@ -1,5 +1,3 @@
-"""Options and their sections of the help, and what is refused."""
-
 from __future__ import annotations
 
 import json

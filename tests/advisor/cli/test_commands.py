@@ -140,7 +140,7 @@ def test_after_deciding_again_the_printed_commands_are_about_the_arm_that_is_adv
     recipe, full = (
         shlex.split(line.partition("p3-advisor ")[2])
         for line in decided.splitlines()
-        if line.startswith(("Whole code", "Code for", "All figures"))
+        if line.startswith(("Code for your model", "All figures"))
     )
     assert run_program(*recipe).stdout == run_program("recipe", file, arm).stdout
     assert " ".join(decided.split()).startswith(run_program(*full).stdout.splitlines()[0])

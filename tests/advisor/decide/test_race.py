@@ -1,5 +1,3 @@
-"""The race: order of visits, eliminations, withdrawals, groups."""
-
 from __future__ import annotations
 
 import itertools

@@ -1,5 +1,3 @@
-"""Workers that run snippets, and those that do not start."""
-
 from __future__ import annotations
 
 import errno

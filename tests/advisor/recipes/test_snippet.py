@@ -26,6 +26,7 @@ from advisor.domain.model import (
     SyntheticModel,
     TransformersModel,
 )
+from advisor.recipes.calls import random_values
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import (
     KEEPS_MEMORY,
@@ -134,6 +135,7 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(here: pathlib.Path) -> None:
         integration = integration_of(onnxruntime_cpu, subject, feeding=feeding)
         question = builders.question(model=OnnxModel(name="/secret/net.onnx"))
         known = [InputSpec("", (3,), "float32")]
+        assert "randn((3,)," in random_values(builders.replace(known[0], batched=False), 4)
         names = run_snippet(compose_snippet(question, 4, integration, known))
         expected = module(names["inputs"][0]).detach().numpy()
         np.testing.assert_allclose(names["output"][0], expected, atol=1e-6)

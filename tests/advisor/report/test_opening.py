@@ -1,5 +1,3 @@
-"""Answers that are opened from files, and written as files."""
-
 from __future__ import annotations
 
 import csv

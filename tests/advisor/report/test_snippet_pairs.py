@@ -1,5 +1,3 @@
-"""What `verify` and `improve` say of the code that they ran."""
-
 from __future__ import annotations
 
 import builders

@@ -5,20 +5,30 @@ from __future__ import annotations
 import os
 import pathlib
 import threading
+from unittest import mock
 
 import builders
 import pytest
 from recorded_runs import HISTORY, IDS, make_planned_run
 
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.errors import RunNotControllableError
+from advisor.domain.errors import NotWritableError, RunNotControllableError
 from advisor.domain.measurement import Interval
 from advisor.domain.run_events import BusyWhileIdle, Finished, Resumed
-from advisor.store import runs
+from advisor.store import runs, store
 from advisor.store.control import RunControl
 from advisor.store.files import write_atomically
 from advisor.store.runs import ENTRY, HistoryEntry, load_entry, size_of_events
 from advisor.store.store import Store
+
+
+def test_a_run_that_cannot_be_written_leaves_no_directory(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "write_atomically", mock.Mock(side_effect=OSError("no space")))
+    with pytest.raises(NotWritableError):
+        Store(home).create(builders.header())
+    assert list((home / "runs").iterdir()) == []
 
 
 def run_ids(entries: list[HistoryEntry]) -> list[str]:

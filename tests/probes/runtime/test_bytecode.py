@@ -32,8 +32,9 @@ def packages(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib
     """The directory of packages, the first of which requires the second and a missing one."""
     folder = tmp_path / "packages"
     install(folder, "one", "two[x]>=1.0 ; python_version > '3'", "missing", "three; extra == 'all'")
-    install(folder, "two", "one")
+    install(folder, "two", "one", "four")
     install(folder, "three")
+    install(folder, "four")
     monkeypatch.syspath_prepend(str(folder))
     return folder
 
@@ -63,6 +64,7 @@ def test_sources_are_those_of_the_library_of_packages_and_of_what_they_require(
         packages / "one/__init__.py",
         packages / "two/__init__.py",
         packages / "three/__init__.py",
+        packages / "four/__init__.py",
     ]
 
 

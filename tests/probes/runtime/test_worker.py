@@ -1,5 +1,3 @@
-"""The start of a worker, and its messages to the advisor."""
-
 from __future__ import annotations
 
 import array

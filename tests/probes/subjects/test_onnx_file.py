@@ -65,15 +65,15 @@ def test_a_file_has_a_batch_unless_all_first_dimensions_are_fixed_and_differ(
 
 
 def test_inputs_are_described_with_the_sizes_and_values_of_all_sets(file: pathlib.Path) -> None:
-    inputs = "float[batch, 4] a, int64[batch, n] b, bool[2] c, float d"
+    inputs = "float[batch, 4] a, int64[batch, n] b, bool[1] c, float d"
     subject = opened(write_onnx(file, f"g ({inputs}) => (float[batch, 4] y) {{ y = Add (a, d) }}"))
-    c, d = np.array([True, True]), np.float32(1)
+    c, d = np.array([True]), np.float32(1)
     sets = [[np.zeros((1, 4), "float32"), np.array([[1, each]]), c, d] for each in (7, 2)]
     arrays.save(program_cell.inputs_file(subject._request, Shape(1)), sets)
     assert subject.describe_inputs() == (
         InputSpec("", (4,), "float32"),
         InputSpec("", (2,), "int64", low=1, high=8),
-        InputSpec("", (2,), "bool", batched=False, low=1, high=2),
+        InputSpec("", (1,), "bool", batched=False, low=1, high=2),
         InputSpec("", (), "float32", batched=False),
     )
 
