@@ -61,6 +61,8 @@ def loading_lines(
         case TransformersModel() as model if question.task == "generate":
             prompts = prompt_line(question, batch_size, "model.config", on_device=True)
             return [*language_model_lines(model, question), AS_MEASURED, prompts]
+        case OnnxModel(inputs="") if inputs is None:
+            raise NoRecipeError("the run does not say what inputs the file had", "measure again")
         case OnnxModel() as model:
             return fill_template(
                 "onnx_file.py.jinja",

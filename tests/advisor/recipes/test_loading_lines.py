@@ -153,6 +153,8 @@ def test_the_recipe_has_the_given_inputs(
     question = builders.question(model=model)
     exec(compose_snippet(question, 3, ONNX_INTEGRATION, (facts,)), names)
     assert torch.equal(names["inputs"][0], torch.full((3, 3), 7.0))
+    with pytest.raises(NoRecipeError):
+        compose_snippet(builders.question(model=OnnxModel(name="a.onnx")), 3, ONNX_INTEGRATION)
 
 
 def test_the_recipe_keeps_the_layout_of_the_examples(
