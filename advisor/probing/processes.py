@@ -100,9 +100,10 @@ def suspend_processes(directory: pathlib.Path, except_pid: int) -> None:
             time.sleep(SPIN_POLL_SECONDS)  # the watchdog has not started the worker yet
 
 
-def find_busy_processes(directory: pathlib.Path) -> dict[psutil.Process, float]:
-    shares = dict.fromkeys(process_tree(directory), 1.0)
-    for seconds, threshold in SAMPLING_PASSES:
+def find_busy_processes(idle: Iterable[psutil.Process]) -> dict[psutil.Process, float]:
+    """Return the CPU shares of those that are busy, in processors, while they should be idle."""
+    shares = dict.fromkeys(idle, 1.0)
+    for seconds, threshold in SAMPLING_PASSES if shares else ():
         before = {process: _cpu_seconds(process) for process in shares}
         started = time.monotonic()
         time.sleep(seconds)

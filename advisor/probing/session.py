@@ -14,7 +14,6 @@ import msgspec
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import (
     BuildStarted,
-    BusyWhileIdle,
     Conditions,
     DeviceMemory,
     EnergyMeasured,
@@ -168,11 +167,8 @@ class WorkerSession(WorkerPool):
         yield from self._measure_build(worker, self._build(worker, deferred, end), deferred)
         if not self.is_ready_or_ended(arm):
             yield from self.forget(arm)
-        elif self.is_running(arm):
-            processors = worker.find_and_pause_busy()
-            if processors:
-                busy = BusyWhileIdle(arm=arm, process=worker.process, processors=processors)
-                deferred.append(busy)
+        else:
+            deferred += self.find_and_pause_busy([arm])
         yield from deferred
 
     def _build(self, worker: Worker, deferred: list[RunEvent], end: float) -> Iterator[RunEvent]:
@@ -230,11 +226,10 @@ class WorkerSession(WorkerPool):
             if not self.workers[arm].has_begun_build:
                 self.send(arm, "build hold")
         yield from self.run_until(
-            lambda: all(self.is_prepared(arm) or not self.is_running(arm) for arm in waiting),
-            end=end,
+            lambda: all(self.is_built(arm) or not self.is_running(arm) for arm in waiting), end=end
         )
         for arm in waiting:
-            if self.is_running(arm) and not self.is_prepared(arm):
+            if self.is_running(arm) and not self.is_built(arm):
                 yield from self.forget(arm)
         yield from self.warm_up(waiting)
 
@@ -243,13 +238,16 @@ class WorkerSession(WorkerPool):
 
         Each visit chooses its number of calls anew, so calls may be slower here.
         """
-        prepared = list(filter(self.is_prepared, arms))
-        if self.config.question.device == "cuda":
+        built = list(filter(self.is_built, arms))
+        prepared = list(filter(self.is_prepared, built))
+        if self.config.question.device == "cpu":
             for arm in prepared:
-                self.send(arm, "warm")
-            yield from self.run_until(lambda: all(map(self.is_ready_or_ended, prepared)))
+                yield from self.build(arm)
+            return
         for arm in prepared:
-            yield from self.build(arm)
+            self.send(arm, "warm")
+        yield from self.run_until(lambda: all(map(self.is_ready_or_ended, prepared)))
+        yield from self.find_and_pause_busy(built)
 
     def check_memory(self) -> Iterator[RunEvent]:
         """Let the reference worker allocate a known amount, and read what the device counts."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import BuildStarted, RunEvent
 from advisor.probing.processes import process_tree
-from advisor.probing.worker_pool import WorkerPool
+from advisor.probing.worker_pool import Standby, WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 
 
@@ -90,7 +90,7 @@ class SideBySideBuilds:
         """Share the processors among the builds.
 
         `repeated` are the arms that may be measured again in fresh processes, the likely first;
-        these processes import while processors are free.
+        these processes, the standbys, import while processors are free.
         """
         config = pool.config
         usable, visible = config.header.machine.cpu.usable_processors, os.sched_getaffinity(0)
@@ -109,7 +109,8 @@ class SideBySideBuilds:
     def run(self, choose: ChooseBuild, shall_pause: Callable[[], bool]) -> Iterator[RunEvent]:
         """Build until no build runs and none may start, or until the builds shall pause.
 
-        The workers that have finished wait to warm up. The others are suspended.
+        On a GPU, workers that have finished warm up beside the other builds; on a CPU they wait.
+        All others are suspended.
         """
         for worker in self._workers():
             worker.go_on()
@@ -125,6 +126,9 @@ class SideBySideBuilds:
                 break
             self._start_standbys()
             yield from self._pool.receive(POLL_SECONDS)
+            if not self._is_on_cpu:
+                for arm in filter(self._pool.is_prepared, self._building):
+                    self._pool.send(arm, "warm")
             self.forget_ended()
             if not self._confines:
                 self._make_room_for_checks()
@@ -154,18 +158,28 @@ class SideBySideBuilds:
         ]
 
     def _start_standbys(self) -> None:
-        standbys = self._pool.standbys
-        busy = sum(each.is_busy for each in standbys.values()) + self._pool.is_running(REFERENCE)
+        """Start standbys while processors are free; on a GPU let those build whose caches exist."""
+        pool, standbys = self._pool, self._pool.standbys
+        busy = sum(each.is_busy for each in standbys.values()) + pool.is_running(REFERENCE)
         free = self.builds_at_once - len(self.running) - busy
-        room = MOST_STANDBYS - len(standbys)
-        arms = [
-            each
-            for each in self._repeated
-            if each.id not in standbys and self._pool.is_running(each.id)
-        ]
-        for planned in arms[: max(min(free, room), 0)]:
-            if not self._is_half_taken():
-                self._pool.add_standby(planned, self._pool.process_number(planned.id) + 1)
+        for planned in self._repeated:
+            standby = standbys.get(planned.id)
+            if free <= 0 or self._is_half_taken() or not pool.is_running(planned.id):
+                continue
+            if standby is None and len(standbys) < MOST_STANDBYS:
+                pool.add_standby(planned, pool.process_number(planned.id) + 1)
+                free -= 1
+            elif standby and self._can_build(standby):
+                pool.supervisor.send(standby.worker, "build hold")
+                free -= 1
+
+    def _can_build(self, standby: Standby) -> bool:
+        return (
+            not self._is_on_cpu
+            and standby.can_build
+            and self._pool.is_built(standby.worker.arm)
+            and self._pool.headroom.fits_another_worker(len(self.running) + 1)
+        )
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         has_started = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 import pathlib
 import shutil
@@ -13,9 +14,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing_extensions import Self
 
 from advisor.domain.plan import Arm, arm_directory_name
-from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
+from advisor.domain.run_events import (
+    BusyWhileIdle,
+    RunEvent,
+    WorkerEnded,
+    WorkerReported,
+    WorkerSpawned,
+)
 from advisor.probing.device_memory import MemoryHeadroom
 from advisor.probing.env_variables import worker_environment
+from advisor.probing.processes import find_busy_processes, process_tree
 from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
 from advisor.probing.worker_process import Worker
@@ -29,8 +37,8 @@ from probes.outcome import Failure, Outcome
 class Standby:
     """A worker for the repetition of an arm, which has imported its stack before it is needed.
 
-    It has created the model too, as far as it can without its weights, or builds it. Its messages
-    wait until the repetition begins.
+    It has created the model too, as far as it can without its weights, or builds it and warms up.
+    Its messages wait until the repetition begins.
     """
 
     worker: Worker
@@ -38,8 +46,13 @@ class Standby:
 
     @property
     def is_busy(self) -> bool:
-        last = Prepared if self.worker.has_begun_build else Created
+        last = Ready if self.worker.has_begun_build else Created
         return last not in self.worker.answers and self.worker.outcome is None
+
+    @property
+    def can_build(self) -> bool:
+        has_created = Created in self.worker.answers and self.worker.outcome is None
+        return has_created and not self.worker.has_begun_build
 
 
 class WorkerPool:
@@ -193,8 +206,30 @@ class WorkerPool:
         return self.config.scratch_directory / arm_directory_name(arm)
 
     def clear_caches(self, arm: str) -> None:
-        """Remove the caches and artefacts of the arm, so that its next build is cold."""
+        """Remove the caches and artefacts of the arm, so that its next build is cold.
+
+        A standby that has used them is ended.
+        """
+        standby = self.standbys.get(arm)
+        if standby and standby.worker.has_begun_build:
+            self.supervisor.kill(self.standbys.pop(arm).worker)
         shutil.rmtree(self.scratch_directory(arm), ignore_errors=True)
+
+    def find_and_pause_busy(self, arms: Iterable[str]) -> Iterator[BusyWhileIdle]:
+        """Look once for the processes of workers that are busy while all wait, and pause them."""
+        unknown = [
+            self.workers[arm]
+            for arm in arms
+            if self.is_running(arm) and self.workers[arm].busy is None
+        ]
+        trees = [process_tree(worker.directory) for worker in unknown]
+        shares = find_busy_processes(itertools.chain(*trees))
+        for worker, tree in zip(unknown, trees, strict=True):
+            worker.busy = tuple(each for each in tree if each in shares)
+            worker.pause_busy()
+            if worker.busy:
+                used = sum(shares[each] for each in worker.busy)
+                yield BusyWhileIdle(arm=worker.arm, process=worker.process, processors=used)
 
     def resume_busy(self, arm: str) -> None:
         """Continue the processes of the arm that were paused because they are busy while idle."""
@@ -238,6 +273,8 @@ class WorkerPool:
             standby.messages.append(message)
             if isinstance(message, Imported) and not worker.has_begun_build:
                 self.supervisor.send(worker, "create")
+            elif isinstance(message, Prepared):
+                self.supervisor.send(worker, "warm")
 
     def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
         """Let running workers check their outputs once more; on a CPU, one after the other.
@@ -269,7 +306,8 @@ class WorkerPool:
         return arm in self.workers and self.workers[arm].outcome is None
 
     def is_building(self, arm: str) -> bool:
-        return self.is_running(arm) and self.workers[arm].phase in {"build", "correctness"}
+        phases = {"build", "correctness", "warmup"}
+        return self.is_running(arm) and self.workers[arm].phase in phases
 
     def has_started(self, arm: str) -> bool:
         return arm in self.workers or arm in self._unstartable

@@ -117,8 +117,8 @@ class Worker:
     suspended_seconds: float = 0.0
     suspended_since: float | None = None
     left_seconds: float = NEVER
-    #: Its processes that stay busy while it waits.
-    busy: tuple[psutil.Process, ...] = ()
+    #: Its processes that stay busy while it waits; None if they were not looked for.
+    busy: tuple[psutil.Process, ...] | None = None
     #: What it still has to do, the present step first, and how many phases it may start in that.
     _steps: list[CommandStep] = dataclasses.field(default_factory=list)
     _starts_left: int = 0
@@ -173,7 +173,7 @@ class Worker:
     @property
     def is_prepared(self) -> bool:
         """Whether it has built everything and waits to warm up."""
-        return Prepared in self.answers and Ready not in self.answers
+        return Prepared in self.answers and Ready not in self.answers and not self._steps
 
     @property
     def has_begun_build(self) -> bool:
@@ -237,18 +237,11 @@ class Worker:
                 text.write(repr(self.suspended_seconds))
         processes.send_signal(processes.process_tree(self.directory), signal.SIGCONT)
 
-    def find_and_pause_busy(self) -> float:
-        """Return the CPU share of its busy processes, in processors: 1.5 is one and a half."""
-        shares = processes.find_busy_processes(self.directory)
-        self.busy = tuple(shares)
-        self.pause_busy()
-        return sum(shares.values())
-
     def pause_busy(self) -> None:
-        processes.send_signal(self.busy, signal.SIGSTOP)
+        processes.send_signal(self.busy or (), signal.SIGSTOP)
 
     def resume_busy(self) -> None:
-        processes.send_signal(self.busy, signal.SIGCONT)
+        processes.send_signal(self.busy or (), signal.SIGCONT)
 
     def apply_event(self, event: Event) -> None:
         """Raise `ValueError` for an event that does not belong to the command that is executed."""

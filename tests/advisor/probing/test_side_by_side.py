@@ -243,8 +243,33 @@ def test_workers_of_a_repetition_build_once_when_they_build_ahead(session: Worke
     repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
     warmed_up = list(session.prepare([QUICK.id]))
     assert worker_events_of(repeated, Built, QUICK.id)
-    assert not worker_events_of(warmed_up, Built, QUICK.id)
-    assert worker_events_of(warmed_up, Ready, QUICK.id)
+    assert worker_events_of(repeated, Ready, QUICK.id)
+    assert not worker_events_of(warmed_up, Ready, QUICK.id)
+
+
+def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
+    tmp_path: pathlib.Path, fake_probes: pathlib.Path
+) -> None:
+    config = sessions.run_config(tmp_path, fake_probes, asked={"device": "cuda"})
+    with WorkerSession(config) as session:
+        start_workers(session)
+        builds = SideBySideBuilds(session, 2, repeated=[QUICK])
+        choose, standbys = taking([QUICK, HANGING], session), session.standbys
+
+        def is_warm() -> bool:
+            return QUICK.id in standbys and Ready in standbys[QUICK.id].worker.answers
+
+        received = list(session.build_side_by_side(builds, choose, is_warm))
+        assert builds.running == [HANGING.id]
+        assert session.is_warmed_up(QUICK.id)
+        assert len(worker_events_of(received, Built, QUICK.id)) == 1
+        repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
+        assert worker_events_of(repeated, Ready, QUICK.id)
+        assert not worker_events_of(session.prepare([QUICK.id]), Ready, QUICK.id)
+
+        session.add_standbys([(QUICK, 2)], built={QUICK.id})
+        list(session.run_until(is_warm))
+        assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
