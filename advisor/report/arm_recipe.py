@@ -69,7 +69,9 @@ def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
         reason = f": {problem.what}" if problem else ""
         what = f"run {answer.run_id} has no recommendation{reason}"
         next_step = "measure again, or name another run: p3-advisor history lists them"
-    if available:
+    if not answer.finished:
+        next_step = f"wait until the run ends, or go on: p3-advisor resume {answer.run_id}"
+    elif available:
         next_step = f"name one of its arms: {', '.join(available)}"
     return NoRecipeError(what, next_step)
 

@@ -173,9 +173,11 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
         builders.replace(each, integration=LINES * (each.arm == builders.BASELINE))
         for each in answer.results.measurements
     ]
-    with pytest.raises(NoRecipeError) as problem:
-        arm_recipe.choose_recipe(with_results(answer, measurements=tuple(with_lines)), run, "")
-    assert builders.BASELINE in problem.value.next_step
+    answer = with_results(answer, measurements=tuple(with_lines))
+    for finished, step in ((True, builders.BASELINE), (False, f"resume {answer.run_id}")):
+        with pytest.raises(NoRecipeError) as problem:
+            arm_recipe.choose_recipe(builders.replace(answer, finished=finished), run, "")
+        assert step in problem.value.next_step
     assert recipe_text.render_recommended(built_answers.answer(), run) is None
 
 
