@@ -56,7 +56,7 @@ def report(
         typer.Option("--format", "--to", "-f", metavar="FORMATS", help="html,md,csv,json,parquet"),
     ] = "html",
     directory: Annotated[
-        str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")
+        str, typer.Option("--output", "-o", metavar="DIR", help="where the files go; - prints")
     ] = ".",
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
@@ -78,6 +78,9 @@ def report(
     others = [answer_files.answer_of_run(other) for other in elsewhere] if "csv" in selected else []
     for name in selected:
         content = answer_files.write(name, answer, run, others)
+        if directory == STANDARD_OUTPUT:
+            write_output(directory, content)
+            continue
         file = pathlib.Path(directory) / f"{answer.run_id}.{name}"
         write_output(str(file), content)
         print_text(str(file))

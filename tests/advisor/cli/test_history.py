@@ -245,6 +245,8 @@ def test_a_report_is_written_in_each_format(
     assert [file.suffix for file in files] == [".html", ".md", ".csv", ".json"]
     assert "quick" in files[0].read_text()
     assert files[3].read_text() == run_cli("show", recorded.name, "--json").stdout
+    printed = run_cli("report", recorded.name, "-f", "md", "-o", "-").stdout
+    assert printed == files[1].read_text()
     assert run_cli("report", recorded.name, "--format", "pdf").returncode == 2
     assert "cannot be written" in run_cli("report", recorded.name, "-o", str(files[0])).stderr
     exported = run_cli("report", recorded.name, "--to", "parquet")
