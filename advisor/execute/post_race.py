@@ -71,12 +71,13 @@ def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
 
 
 def free_memory(progress: RunInProgress) -> Iterator[RunEvent]:
-    """Profile and stop the raced workers that the next group does not need.
+    """Profile and stop the raced workers that the next group does not need; end standbys.
 
     The leaders of several shapes are stopped too, except for the first, while memory is short
     or an arm that waits has run out of memory while they were resident.
     """
     question = progress.question
+    progress.session.kill_standbys()
     waiting = remaining.waiting_arms(progress.state, question)
     kept = remaining.retained(progress.state, question) | waiting
     for arm in racing.raceable_arms(progress):

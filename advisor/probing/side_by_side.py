@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import BuildStarted, RunEvent
 from advisor.probing.processes import process_tree
-from advisor.probing.worker_pool import Standby, WorkerPool
+from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 
 
@@ -102,7 +102,7 @@ class SideBySideBuilds:
         #: below the number of visible processors.
         self._confines = not self._is_on_cpu and len(visible) <= usable
         self._importing: dict[str, NextBuild] = {}
-        self._building: set[str] = set()
+        self._building: dict[str, Arm] = {}
         self._repeated = tuple(repeated)
         self._is_half_taken = pool.headroom.watch_half() if self._repeated else lambda: True
 
@@ -169,21 +169,23 @@ class SideBySideBuilds:
             if standby is None and len(standbys) < MOST_STANDBYS:
                 pool.add_standby(planned, pool.process_number(planned.id) + 1)
                 free -= 1
-            elif standby and self._can_build(standby):
+            elif standby and standby.can_build and self._may_build(planned):
                 pool.supervisor.send(standby.worker, "build hold")
                 free -= 1
 
-    def _can_build(self, standby: Standby) -> bool:
-        return (
-            not self._is_on_cpu
-            and standby.can_build
-            and self._pool.is_built(standby.worker.arm)
-            and self._pool.headroom.fits_another_worker(len(self.running) + 1)
-        )
+    def _may_build(self, planned: Arm) -> bool:
+        """Return whether a standby of the arm may build beside what is built now."""
+        beside = (*self._building.values(), *(each.planned for each in self._importing.values()))
+        is_alone = planned.builds_alone or any(each.builds_alone for each in beside)
+        fits = self._pool.headroom.fits_another_worker(len(self.running) + 1)
+        return not (self._is_on_cpu or is_alone) and fits and self._pool.is_built(planned.id)
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         has_started = False
-        while self._shares.has_free() and (build := choose(len(self.running))) is not None:
+        while self._shares.has_free():
+            build = choose(len(self.running) + self._pool.builds_standbys())
+            if build is None:
+                break
             has_started = True
             self._shares.take(build.planned.id)
             if build.process is not None:
@@ -203,7 +205,7 @@ class SideBySideBuilds:
 
     def _send_build(self, build: NextBuild) -> Iterator[RunEvent]:
         arm = build.planned.id
-        self._building.add(arm)
+        self._building[arm] = build.planned
         if not self._pool.is_running(arm):
             return
         worker = self._pool.workers[arm]
@@ -241,7 +243,7 @@ class SideBySideBuilds:
 
     def _finish(self, arm: str) -> None:
         self._importing.pop(arm, None)
-        self._building.discard(arm)
+        self._building.pop(arm, None)
         self._shares.release(arm)
         if not self._pool.is_running(arm):
             return

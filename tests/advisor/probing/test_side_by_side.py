@@ -272,6 +272,24 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
 
 
+def test_no_worker_of_a_repetition_builds_beside_an_arm_that_builds_alone(
+    tmp_path: pathlib.Path, fake_probes: pathlib.Path
+) -> None:
+    config = sessions.run_config(tmp_path, fake_probes, asked={"device": "cuda"})
+    with WorkerSession(config) as session:
+        start_workers(session)
+        builds = SideBySideBuilds(session, 2, repeated=[QUICK])
+        alone = builders.replace(HANGING, builds_alone=True)
+        standbys, looks = session.standbys, list[bool]()
+
+        def looks_twice() -> bool:
+            looks.extend([True] * (QUICK.id in standbys and not standbys[QUICK.id].is_busy))
+            return len(looks) > 1
+
+        list(session.build_side_by_side(builds, taking([QUICK, alone], session), looks_twice))
+        assert standbys[QUICK.id].can_build
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_arms_warm_up_at_the_same_time_on_a_gpu(
     device: str, tmp_path: pathlib.Path, fake_probes: pathlib.Path, monkeypatch: pytest.MonkeyPatch
