@@ -22,7 +22,7 @@ from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import Excluded, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
-from advisor.domain.results import Evidence, Instant, Results, ScoredArm
+from advisor.domain.results import Evidence, Instant, Results, RunId, ScoredArm
 from advisor.domain.serving import ServedArm
 from probes.accuracy import Checked
 from probes.outcome import Failure, FailureStatus, SkipCause
@@ -128,7 +128,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A run: the question, the machine, the results, their scores and the recommendation."""
 
     schema: Literal["p3-advisor/run/1"] = SCHEMA
-    run_id: str
+    run_id: RunId
     created: Instant
     advisor_version: str
     rubric: str

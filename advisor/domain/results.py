@@ -18,6 +18,8 @@ from probes.shape import Shape
 
 #: When something was made, with its time zone.
 Instant = Annotated[dt.datetime, msgspec.Meta(tz=True)]
+#: The name of a run, and of its files: from another machine it must be nothing else.
+RunId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{8}-[0-9]{6}-[0-9a-f]{4}(?![\s\S])")]
 #: A smaller relative difference in speed does not matter.
 EQUIVALENCE_MARGIN = 0.02
 #: Nothing that was measured can be trusted above this difference between two equal workers, and

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal
 
 import msgspec
@@ -13,7 +12,7 @@ from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Start, Variant
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Question
-from advisor.domain.results import Instant, Platform
+from advisor.domain.results import Instant, Platform, RunId
 from advisor.domain.run_events import (
     BuildStarted,
     ConditionsRecorded,
@@ -276,14 +275,13 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 #: The format of `run.json` and of the events.
 SCHEMA: Final = "p3-advisor/stored-run/1"
-RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`: everything that the decision depends on besides the events."""
 
     schema: Literal["p3-advisor/stored-run/1"] = SCHEMA
-    run_id: str
+    run_id: RunId
     created: Instant
     advisor_version: str
     question: Question

@@ -24,8 +24,8 @@ import msgspec
 from advisor.domain.errors import ExportFileError, reported_as
 from advisor.domain.event_folding import fold_run
 from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import RUN_ID, Header
 from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
+from advisor.domain.run_state import Header
 from advisor.store.files import HOME_VARIABLE, report_unwritable, write_atomically
 from advisor.store.runs import DECODE_ERRORS, EVENTS, HEADERS, Run, refuse_newer
 from advisor.store.store import Store
@@ -96,10 +96,6 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     with reported_as(ExportFileError, f"{name} does not hold a run", SEND_AGAIN, DECODE_ERRORS):
         header = HEADERS.decode(header_line)
         events = [EVENTS.decode(line) for line in event_lines]
-    if not RUN_ID.fullmatch(header.run_id):
-        raise ExportFileError(
-            f"{name} holds a run with the invalid id {header.run_id[:40]!r}", ASK_SENDER
-        )
     what = f"the events in {name} do not fit together"
     with reported_as(ExportFileError, what, SEND_AGAIN, (LookupError, ValueError)):
         fold_run(events)

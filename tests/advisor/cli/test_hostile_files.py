@@ -91,6 +91,22 @@ def test_reports_hold_no_control_characters(
         assert json.loads(text)["question"]["model"]["name"] == hostile
 
 
+@pytest.mark.parametrize("run_id", ["../../evil", "/tmp/evil", "", "20261121-120000-0000\n"])
+def test_no_file_is_written_where_a_foreign_id_points(
+    run_id: str, made_run: Run, tmp_path: pathlib.Path, run_program: RunProgram
+) -> None:
+    answer = json.loads(run_program("show", "latest", "--json").stdout)
+    foreign = tmp_path / "a" / "foreign.json"
+    foreign.parent.mkdir()
+    foreign.write_text(json.dumps({**answer, "run_id": run_id}))
+    header = made_run.directory / "run.json"
+    header.write_text(json.dumps({**json.loads(header.read_text()), "run_id": run_id}))
+    files = sorted(tmp_path.rglob("*"))
+    for name in (str(foreign), str(made_run.directory)):
+        assert_error(run_program("report", name, "-f", "md,csv", "-o", str(foreign.parent)), 2)
+    assert sorted(tmp_path.rglob("*")) == files
+
+
 @pytest.mark.parametrize("command", ["verify", "resume"])
 def test_a_run_outside_the_store_is_not_executed(
     command: str, tmp_path: pathlib.Path, run_program: RunProgram

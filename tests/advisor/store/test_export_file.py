@@ -140,7 +140,7 @@ UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTE
             ),
             "does not hold a run",
         ),
-        (export_content(builders.replace(HEADER, run_id="../../evil"), EVENTS), "invalid id"),
+        (export_content(builders.replace(HEADER, run_id="../../evil"), EVENTS), "not hold a run"),
         (export_content(HEADER, EVENTS[1:]), "one run"),
         (export_content(HEADER, []), "one run"),
         (export_content(HEADER, [*EVENTS, EVENTS[0]]), "one run"),
