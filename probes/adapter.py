@@ -268,6 +268,8 @@ class WorkflowModule(Protocol):
 
     A module may also have these functions:
 
+    - `synchronise() -> None`: returns when all work on the device is done, on every stream, where
+      that is not what PyTorch waits for;
     - `server(subject, request, port) -> Server`: how it serves the checkpoint (task `serve`);
     - `serving_command(request) -> str`: the command line that serves the model with an engine;
     - `starts(subject, request) -> dict[str, StartLines]`: the lines of the ways to start from a
@@ -296,9 +298,6 @@ class WorkflowModule(Protocol):
         Where the stack compiles in the first call, as `torch.compile`, this makes it. The call
         after the build is timed separately.
         """
-
-    def synchronise(self) -> None:
-        """Return when all work on the device is done, on every stream."""
 
     def engagement(self, program: Program, device_inputs: Any) -> Engagement:
         """Return the share of the work that runs on the compiled path, with its proof."""

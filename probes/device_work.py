@@ -28,12 +28,6 @@ NEGLIGIBLE_READ_SHARE = 0.05
 READ_SPREAD = 2.0
 
 
-def torch_on_gpu() -> Any:
-    """Return the module `torch` if the stack has loaded it and it uses a GPU, else None."""
-    torch = sys.modules.get("torch")
-    return torch if torch is not None and torch.cuda.is_initialized() else None
-
-
 def late_share_on_device(timer: Timer, device_synchronise: Callable[[], None]) -> float:
     """Return the share of a call's duration for which the device works after `synchronise`.
 

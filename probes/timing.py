@@ -13,6 +13,7 @@ import gc
 import itertools
 import math
 import statistics
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter, perf_counter_ns
 from typing import Any
@@ -81,6 +82,27 @@ class Timer:
         self.call(value)
         self.synchronise()
         return (perf_counter_ns() - start) * NANOSECONDS
+
+
+def torch_on_gpu() -> Any:
+    """Return the module `torch` if the stack has loaded it and it uses a GPU, else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and torch.cuda.is_initialized() else None
+
+
+def synchronise() -> None:
+    """Wait for all streams of PyTorch's GPU, so that work on a side stream is timed too.
+
+    Engines that run in other processes have waited.
+    """
+    if torch := torch_on_gpu():
+        torch.cuda.synchronize()
+
+
+def synchronise_of(workflow: object) -> Callable[[], None]:
+    """Return what waits for a workflow's programs: its own function, if it has one."""
+    own: Callable[[], None] = getattr(workflow, "synchronise", synchronise)
+    return own
 
 
 def size_visit(typical_seconds: float, visit_seconds: float) -> VisitSize:

@@ -24,6 +24,7 @@ from probes.checking import (
 )
 from probes.checking.rules import Rules
 from probes.shape import Shape
+from probes.timing import synchronise_of
 
 #: Seconds between two looks for a reference.
 POLL_SECONDS = 0.05
@@ -38,7 +39,7 @@ def run_program(
     """Yield the program's outputs on the host, one list of numpy arrays for each input set."""
     for value in device_inputs:
         output = program(value)
-        workflow.synchronise()
+        synchronise_of(workflow)()
         yield program.collect(output)
 
 

@@ -135,7 +135,7 @@ def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
     device_inputs = [program.feed(arguments) for arguments in inputs]
     with kept.counting(), channel.stopwatch() as first_call_seconds:
         program(device_inputs[0])
-        workflow.synchronise()
+        timing.synchronise_of(workflow)()
     seconds, job.import_seconds = build_seconds() + job.import_seconds, 0.0
     channel.send(events.Built(shape, seconds, first_call_seconds(), kept.bytes))
     return program, device_inputs
@@ -198,7 +198,7 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.VisitSize:
     """Return the size of visits; raise `FailureError` if calls return before their work is done."""
     request = job.request
     job.channel.start_phase("warmup", cell.shape)
-    timer, torch = timer_of(cell), device_work.torch_on_gpu()
+    timer, torch = timer_of(cell), timing.torch_on_gpu()
     late_share = (
         device_work.late_share_on_device(timer, torch.cuda.synchronize)
         if torch
@@ -225,14 +225,14 @@ def warm_up_first_token(cell: ProgramCell) -> bool:
     try:
         for inputs in cell.device_inputs:
             cell.program.first_token(inputs)
-            cell.workflow.synchronise()
+            timing.synchronise_of(cell.workflow)()
     except UnsupportedError:
         return False
     return True
 
 
 def timer_of(cell: ProgramCell) -> timing.Timer:
-    return timing.Timer(cell.program, cell.device_inputs, cell.workflow.synchronise)
+    return timing.Timer(cell.program, cell.device_inputs, timing.synchronise_of(cell.workflow))
 
 
 def report_losses(cells: dict[Shape, ProgramCell], job: Job) -> None:

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from importlib import metadata
 
 from probes import protocol
-from probes.device_work import torch_on_gpu
 from probes.events import MemoryRead
 from probes.facts import InterpreterFacts
+from probes.timing import torch_on_gpu
 
 KIBIBYTE = 1024
 #: NVIDIA's driver. It allocates below every library, so only the device counts its allocations.

@@ -132,9 +132,6 @@ class ServedWorkflow:
             next((problem for _, problem, _ in loops if problem is not None), None),
         )
 
-    def synchronise(self) -> None:
-        """Return at once: an answer is complete when it has arrived."""
-
     def engagement(self, program: ServedProgram, device_inputs: Any) -> Engagement:  # noqa: ARG002
         proof = "every text came from the server's process over HTTP"
         return Engagement(1.0, proof)

@@ -21,7 +21,6 @@ from probes import events, timing
 from probes.arrays import as_collected, np
 from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
-from probes.device_work import torch_on_gpu
 from probes.facts import EACH_CALL
 from probes.host import Host
 from probes.protocol import Request
@@ -45,7 +44,7 @@ def run_role(request: Request, channel: Channel) -> None:
         return
     snippet = MarkedSnippet(pathlib.Path(options["script"]))
     snippet.call()
-    snippet.synchronise()
+    timing.synchronise()
     replied, breaks = time.monotonic() - options["begun"], {}
     if "torch._dynamo" in sys.modules:
         from probes.stacks import dynamo  # noqa: PLC0415 - imports torch
@@ -61,14 +60,14 @@ def run_role(request: Request, channel: Channel) -> None:
         if options.get("allowed") is not None:
             channel.send(events.Compared(name, *compare(snippet, arrays, request)))
     channel.start_phase("warmup")
-    timer = timing.Timer(lambda _: snippet.call(), [None], snippet.synchronise)
+    timer = timing.Timer(lambda _: snippet.call(), [None], timing.synchronise)
     warm = timing.warm_up(timer, request.warmup_seconds, shape)
     size = timing.size_visit(warm.typical_seconds, request.visit_seconds)
     # Without this, garbage collection would walk all objects of the stack before each visit.
     gc.collect()
     gc.freeze()
     channel.send(events.Ready())
-    host = Host(request.most_host_slowdown) if torch_on_gpu() else None
+    host = Host(request.most_host_slowdown) if timing.torch_on_gpu() else None
     while (command := channel.read_command())[0] == "visit":
         channel.send(
             timing.time_visit(timer, size, shape=shape, round_number=int(command[2]), host=host)
@@ -136,11 +135,6 @@ class MarkedSnippet:
             pairs = zip(inputs, self.names["inputs"], strict=True)
             self.names["inputs"] = tuple(value.to(own) for value, own in pairs)
         return [tensor.numpy() for tensor in result]
-
-    def synchronise(self) -> None:
-        """Wait for work on the GPU; engines that run in other processes have waited."""
-        if torch := torch_on_gpu():
-            torch.cuda.synchronize()
 
 
 def collect(value: Any) -> list[Any]:

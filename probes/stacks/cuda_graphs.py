@@ -11,8 +11,7 @@ import torch
 from probes.adapter import Engagement, Program
 from probes.device_work import profile_calls
 from probes.shape import Shape
-from probes.stacks import pytorch
-from probes.timing import Timer
+from probes.timing import Timer, synchronise
 
 #: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.
 WARMUP_CALLS = 3
@@ -118,7 +117,7 @@ class KernelLaunches(NamedTuple):
 
 
 def count_launches(call: Callable[[], object]) -> KernelLaunches:
-    diagnosed = profile_calls(Timer(lambda _: call(), [None], pytorch.synchronise), Shape(1))
+    diagnosed = profile_calls(Timer(lambda _: call(), [None], synchronise), Shape(1))
     assert diagnosed is not None  # noqa: S101 - for mypy; PyTorch is loaded
     counts = (
         diagnosed.kernels_per_call,

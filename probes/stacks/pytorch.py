@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from probes import timing
 from probes.adapter import Engagement, Program, Request, UnsupportedError
 from probes.facts import EACH_CALL
 from probes.subjects.outputs import collect
@@ -96,12 +97,6 @@ def laid_out(program: TorchProgram, request: Request) -> TorchProgram:
     return dataclasses.replace(program, call=lambda *tensors: program.call(*map(lay_out, tensors)))
 
 
-def synchronise() -> None:
-    """Wait for all streams of the device, so that work on a side stream is timed too."""
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-
-
 def move_weights_to_host(subject: TorchSubject) -> None:
     """Free the GPU's copy of the module's weights, for a stack that holds its own."""
     subject.module.to("cpu")
@@ -173,7 +168,7 @@ def count_operators_outside(
     """
     with torch.autograd.profiler.profile(use_kineto=True) as profile:
         call()
-        synchronise()
+        timing.synchronise()
     outside = regions = 0
     pending = [event for event in profile.function_events if event.cpu_parent is None]
     while pending:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from probes import timing
 from probes.adapter import AS_LIST, Engagement, Request, UnsupportedError
 from probes.files import replace_when_complete
 from probes.stacks import cuda_graphs, onnx_export, pytorch
@@ -138,7 +139,7 @@ class EngineContext:
             torch.from_numpy(array).to("cuda", dtype)
             for array, dtype in zip(inputs, self.inputs.values(), strict=True)
         )
-        pytorch.synchronise()  # the engine runs on another stream than the copies
+        timing.synchronise()  # the engine runs on another stream than the copies
         return device_inputs
 
     def __call__(self, device_inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:

@@ -161,10 +161,6 @@ def batching_server(
     )
 
 
-def synchronise() -> None:
-    """Return at once: the tokens are on the host when a call of an engine returns."""
-
-
 def require_architecture(subject: EngineSubject, supported: Collection[str], engine: str) -> None:
     if subject.info.architecture not in supported:
         raise UnsupportedError(

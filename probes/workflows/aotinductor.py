@@ -17,7 +17,6 @@ from probes.subjects.by_request import TorchSubject, open_torch_subject
 versions = functools.partial(pytorch.versions, "triton")
 settings = pytorch.apply_settings
 open_subject = open_torch_subject
-synchronise = pytorch.synchronise
 
 
 def build(

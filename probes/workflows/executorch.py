@@ -22,7 +22,6 @@ from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "executorch")
 open_subject = open_torch_subject
-synchronise = pytorch.synchronise
 
 DELEGATE = "executorch_call_delegate"
 #: Operators with which the runtime hands its outputs to PyTorch.

@@ -24,7 +24,6 @@ from probes.subjects.by_request import Model, TorchSubject
 versions = functools.partial(
     pytorch.versions, "iree-base-compiler", "iree-base-runtime", "onnx", "onnxscript"
 )
-synchronise = pytorch.synchronise
 
 #: The newest operator set that IREE's importer supports completely.
 OPSET = 18

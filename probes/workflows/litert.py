@@ -16,7 +16,6 @@ from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "litert-torch", "ai-edge-litert")
 open_subject = open_torch_subject
-synchronise = pytorch.synchronise
 
 #: Name of an operator that stands for a partition which a delegate runs.
 DELEGATE = "DELEGATE"

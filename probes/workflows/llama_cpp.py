@@ -19,7 +19,6 @@ from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, token_word
 
 open_subject = EngineSubject
-synchronise = checkpoint.synchronise
 import xllamacpp  # noqa: E402 - after `llama_cpp_server` has set the variable that it reads
 
 #: Types of weights and of the key-value cache by precision.

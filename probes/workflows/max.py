@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from probes.adapter import Engagement, Request, UnsupportedError
-from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
 
 open_subject = EngineSubject
-synchronise = checkpoint.synchronise
 
 
 def versions() -> dict[str, str]:

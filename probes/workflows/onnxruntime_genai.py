@@ -15,11 +15,9 @@ import onnxruntime_genai as og
 
 from probes.adapter import Engagement, Request, TokenLogprobs, UnsupportedError, log_softmax
 from probes.stacks import onnxruntime_quantisation
-from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
 
 open_subject = EngineSubject
-synchronise = checkpoint.synchronise
 
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}

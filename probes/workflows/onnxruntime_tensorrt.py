@@ -8,7 +8,7 @@ from typing import Any
 import tensorrt as trt
 
 from probes.adapter import Request
-from probes.stacks import onnxruntime_session, pytorch
+from probes.stacks import onnxruntime_session
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, IMPORTS
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
@@ -17,7 +17,6 @@ from probes.subjects.by_request import Model
 open_subject = by_request.open_subject
 engagement = onnxruntime_session.engagement
 nondeterministic_operators = onnxruntime_session.nondeterministic_operators
-synchronise = pytorch.synchronise
 
 PROVIDER = "TensorrtExecutionProvider"
 #: The provider does not find the libraries in TensorRT's wheel:

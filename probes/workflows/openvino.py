@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 versions = openvino_model.versions
 settings = openvino_model.settings
 open_subject = by_request.open_subject
-synchronise = pytorch.synchronise
 
 
 #: Expressions for the inputs and outputs of a call, which numpy's arrays pass without copies. It

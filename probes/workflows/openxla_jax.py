@@ -21,7 +21,6 @@ from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = functools.partial(pytorch.versions, "torchax", "jax", "jaxlib")
 open_subject = open_torch_subject
-synchronise = pytorch.synchronise
 
 #: Parts of the names of operators with named dimensions. torch 2.13 has removed them, and torchax
 #: 0.0.13 still looks them up.

@@ -14,7 +14,6 @@ from probes.subjects import by_request
 
 versions = pytorch.versions
 settings = pytorch.apply_settings
-synchronise = pytorch.synchronise
 
 
 def open_subject(request: Request) -> Any:

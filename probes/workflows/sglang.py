@@ -12,7 +12,6 @@ from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, require_architecture
 
 open_subject = EngineSubject
-synchronise = checkpoint.synchronise
 
 TOP_LOGPROBS = 20
 #: Positions of a sequence that the engine reserves: generated text ends two before the last, and a

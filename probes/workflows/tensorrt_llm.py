@@ -7,11 +7,9 @@ import shlex
 from typing import Any
 
 from probes.adapter import Engagement, Request, UnsupportedError
-from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
 
 open_subject = EngineSubject
-synchronise = checkpoint.synchronise
 
 #: Part of the engine's error for an unknown architecture.
 UNSUPPORTED_PHRASE = "Unknown architecture"

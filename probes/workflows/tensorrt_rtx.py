@@ -6,13 +6,12 @@ import functools
 
 import tensorrt_rtx as trt
 
-from probes.stacks import pytorch, tensorrt_engine
+from probes.stacks import tensorrt_engine
 from probes.subjects import by_request
 
 versions = functools.partial(tensorrt_engine.versions, trt)
 settings = tensorrt_engine.settings
 open_subject = by_request.open_subject
 build = functools.partial(tensorrt_engine.build, trt)
-synchronise = pytorch.synchronise
 engagement = tensorrt_engine.engagement
 integration = functools.partial(tensorrt_engine.integration, trt.__name__)

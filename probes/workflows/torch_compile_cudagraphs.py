@@ -12,7 +12,6 @@ from probes.subjects.by_request import TorchSubject, open_torch_subject
 versions = pytorch.versions
 settings = pytorch.apply_settings
 open_subject = open_torch_subject
-synchronise = pytorch.synchronise
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:

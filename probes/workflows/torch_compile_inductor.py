@@ -17,7 +17,6 @@ from probes.subjects import by_request
 versions = functools.partial(pytorch.versions, "triton")
 settings = pytorch.apply_settings
 open_subject = by_request.open_subject
-synchronise = pytorch.synchronise
 import_compiler = functools.partial(importlib.import_module, "torch._inductor.compile_fx")
 
 #: Modes that capture compiled code as CUDA graphs; they give no error when they cannot.

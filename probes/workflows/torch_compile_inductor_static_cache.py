@@ -13,7 +13,6 @@ from probes.subjects.causal_lm import CausalLm, open_causal_lm
 versions = functools.partial(pytorch.versions, "transformers", "triton")
 settings = pytorch.apply_settings
 open_subject = open_causal_lm
-synchronise = pytorch.synchronise
 
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram:

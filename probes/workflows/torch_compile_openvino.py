@@ -15,7 +15,6 @@ from probes.subjects.by_request import TorchSubject, open_torch_subject
 versions = openvino_model.versions
 settings = openvino_model.settings
 open_subject = open_torch_subject
-synchronise = pytorch.synchronise
 
 #: The logger that reports, at level DEBUG only, that the backend hands a graph to Inductor.
 BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"

@@ -16,7 +16,6 @@ IN_PYTORCH = {"torch_executed_ops": ["torch.ops.aten.index_put.default"]}
 versions = torch_tensorrt_engines.versions
 settings = torch_tensorrt_engines.settings
 open_subject = by_request.open_subject
-synchronise = pytorch.synchronise
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:

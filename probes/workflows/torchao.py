@@ -10,15 +10,7 @@ from typing import Any
 import torch
 import torchao.quantization
 
-from probes.adapter import (
-    GENERATE,
-    Engagement,
-    Program,
-    Request,
-    StartLines,
-    UnsupportedError,
-    stored_weights_engagement,
-)
+from probes import adapter
 from probes.stacks import dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
@@ -26,7 +18,6 @@ from probes.subjects import by_request
 versions = functools.partial(pytorch.versions, "torchao", "triton")
 settings = pytorch.apply_settings
 open_subject = by_request.open_subject
-synchronise = pytorch.synchronise
 
 #: Weights that share a scale in the 4-bit format.
 GROUP = 64
@@ -37,13 +28,13 @@ PACKING = "tile_packed_to_4d"
 REFUSALS = (AssertionError, NotImplementedError, ValueError)
 
 
-def build(subject: Any, inputs: list[Any], request: Request) -> Program:
+def build(subject: Any, inputs: list[Any], request: adapter.Request) -> adapter.Program:
     """Quantise the weights once for all batch sizes, and compile.
 
     A language model generates with a cache of fixed size, whose decode step transformers compiles.
     `subject` is a `CausalLm` for text, else a `TorchSubject`.
     """
-    if request.task == GENERATE:
+    if request.task == adapter.GENERATE:
         from probes.subjects import transformers_generate
 
         quantise(subject.model, request)
@@ -54,7 +45,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     return dynamo.compile_module(subject, inputs)
 
 
-def engagement(program: Any, device_inputs: Any) -> Engagement:
+def engagement(program: Any, device_inputs: Any) -> adapter.Engagement:
     outside, regions = pytorch.count_operators_outside(
         lambda: program(device_inputs), (pytorch.COMPILED_REGION, pytorch.GRAPH_REGION)
     )
@@ -70,7 +61,7 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
     return weights_engagement(program.model, min(regions / passes, 1.0), compiled)
 
 
-def expression(request: Request) -> str:
+def expression(request: adapter.Request) -> str:
     """Return the expression of the configuration, with names of `torchao.quantization`."""
     if request.options["weights"] == "fp8":
         return "Float8DynamicActivationFloat8WeightConfig(granularity=PerRow())"
@@ -81,14 +72,14 @@ def expression(request: Request) -> str:
     return "Int8WeightOnlyConfig()"
 
 
-def imported_names(request: Request) -> list[str]:
+def imported_names(request: adapter.Request) -> list[str]:
     names = [expression(request).partition("(")[0], "quantize_"]
     if request.options["weights"] == "fp8":
         names.insert(1, "PerRow")
     return names
 
 
-def quantise(module: Any, request: Request) -> None:
+def quantise(module: Any, request: adapter.Request) -> None:
     """Raise `UnsupportedError` if torchao refuses. A quantised module stays as it is."""
     if any(map(is_quantised, linear_weights(module))):
         return
@@ -96,7 +87,7 @@ def quantise(module: Any, request: Request) -> None:
     try:
         known["quantize_"](module, eval(expression(request), known))  # noqa: S307 - written above
     except REFUSALS as problem:
-        raise UnsupportedError(f"torchao: {problem}") from problem
+        raise adapter.UnsupportedError(f"torchao: {problem}") from problem
 
 
 def linear_weights(module: Any) -> list[Any]:
@@ -118,7 +109,7 @@ def stored_tensors(weight: Any) -> list[Any]:
     return [getattr(weight, name) for name in names]
 
 
-def weights_engagement(module: Any, compiled_share: float, compiled: str) -> Engagement:
+def weights_engagement(module: Any, compiled_share: float, compiled: str) -> adapter.Engagement:
     """Return at most `compiled_share`, the share of the work that `compiled` describes."""
     elements: collections.Counter[str] = collections.Counter()
     quantised = 0
@@ -132,15 +123,17 @@ def weights_engagement(module: Any, compiled_share: float, compiled: str) -> Eng
         stored.nbytes for weight in module.parameters() for stored in stored_tensors(weight)
     )
     described = "the weights of linear layers are quantised"
-    engaged = stored_weights_engagement(elements, share, described, weight_bytes, f"; {compiled}")
+    engaged = adapter.stored_weights_engagement(
+        elements, share, described, weight_bytes, f"; {compiled}"
+    )
     return dataclasses.replace(engaged, share=min(share, compiled_share))
 
 
-def integration(subject: Any, request: Request) -> str:
+def integration(subject: Any, request: adapter.Request) -> str:
     names = ", ".join(imported_names(request))
     imports = f"from torchao.quantization import {names}"
     quantising = f"quantize_(model, {expression(request)})"
-    if request.task == GENERATE:
+    if request.task == adapter.GENERATE:
         from probes.stacks import decode_step
 
         return decode_step.fixed_cache_lines(request, imports=[imports], preparation=[quantising])
@@ -153,5 +146,5 @@ compiled = torch.compile(model)
 {pytorch.each_call("compiled(*inputs)  # the first call compiles")}"""
 
 
-def starts(subject: Any, request: Request) -> dict[str, StartLines]:
+def starts(subject: Any, request: adapter.Request) -> dict[str, adapter.StartLines]:
     return dynamo.with_cache_artifacts(integration(subject, request))

@@ -18,7 +18,6 @@ from probes.subjects import checkpoint
 from probes.subjects.checkpoint import GIBIBYTE, EngineProgram, EngineSubject, require_architecture
 
 open_subject = EngineSubject
-synchronise = checkpoint.synchronise
 
 #: Tokens of one scheduling step; a longer batch of prompts takes several steps.
 STEP_TOKENS = 8192

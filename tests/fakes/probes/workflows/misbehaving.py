@@ -108,6 +108,10 @@ def settings(request):
     return eager.settings(request)
 
 
+def synchronise():
+    """Return at once, as a stack that does not wait for its device."""
+
+
 def open_subject(request):
     if FAULT["name"] == "model-error":
         raise ModelError("the model is of an unknown kind", "choose another model")

@@ -130,10 +130,6 @@ def build(subject, inputs, request):
     return make(subject, request.options.get("milliseconds", 3) / 1000)
 
 
-def synchronise():
-    pass
-
-
 def engagement(program, device_inputs):
     return Engagement(1.0, "a fake baseline", {})
 
