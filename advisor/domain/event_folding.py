@@ -8,72 +8,43 @@ from typing import Any
 
 import msgspec
 
+from advisor.domain import run_events
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import (
-    ArmsAdded,
-    ArmsPlanned,
-    BusyWhileIdle,
-    Finished,
-    LoggedEvent,
-    MemoryChecked,
-    OtherPlatformFound,
-    ProcessEvent,
-    QuietChecked,
-    RaceClosed,
-    RaceOpened,
-    RepetitionStarted,
-    Resumed,
-    RunEvent,
-    StartMeasured,
-    VariantMeasured,
-    WorkerEnded,
-    WorkerReported,
-    WorkerSpawned,
-)
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
-from probes.events import (
-    Built,
-    Compared,
-    Created,
-    FirstReply,
-    MemoryRead,
-    PhaseStarted,
-    Prepared,
-    Ready,
-)
+from probes import events
 
 
-def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunState:
+def fold(logged: Iterable[run_events.LoggedEvent], state: RunState | None = None) -> RunState:
     state = state or RunState()
-    for event in events:
+    for event in logged:
         changes = _run_changes(state, event)
         state = msgspec.structs.replace(state, **changes, seq=event.seq, at=event.at)
     return state
 
 
-def fold_run(events: Sequence[LoggedEvent]) -> RunState:
+def fold_run(logged: Sequence[run_events.LoggedEvent]) -> RunState:
     """Fold all events of a run; raise `LookupError` or `ValueError` if they are not all."""
-    is_plan = [isinstance(event.run_event, ArmsPlanned) for event in events]
-    numbers = [event.seq for event in events]
-    if numbers != list(range(1, len(events) + 1)) or is_plan[:1] != [True] or any(is_plan[1:]):
+    is_plan = [isinstance(event.run_event, run_events.ArmsPlanned) for event in logged]
+    numbers = [event.seq for event in logged]
+    if numbers != list(range(1, len(logged) + 1)) or is_plan[:1] != [True] or any(is_plan[1:]):
         raise ValueError("they are not the events of one run that begin with its plan")
-    return fold(events)
+    return fold(logged)
 
 
-def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
+def _run_changes(state: RunState, event: run_events.LoggedEvent) -> dict[str, Any]:
     run_event = event.run_event
     match run_event:
-        case ArmsPlanned(plan=plan):
+        case run_events.ArmsPlanned(plan=plan):
             return {"plan": plan}
-        case ArmsAdded(added=added):
+        case run_events.ArmsAdded(added=added):
             return {"plan": msgspec.structs.replace(state.plan, arms=(*state.plan.arms, *added))}
-        case WorkerSpawned(arm=arm, repeat=repeat):
+        case run_events.WorkerSpawned(arm=arm, repeat=repeat):
             processes = (*state.processes.get(arm, ()), ProcessState(repeat=repeat))
             return {"processes": {**state.processes, arm: processes}}
-        case ProcessEvent(arm=arm):
+        case run_events.ProcessEvent(arm=arm):
             processes = _processes_after(state, run_event, event.at)
             return {"processes": {**state.processes, arm: processes}}
-        case Resumed():
+        case run_events.Resumed():
             return {
                 # The run stopped during those without an outcome.
                 "processes": {
@@ -87,37 +58,37 @@ def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
                 # A run that has finished keeps its answer, however far the next measurements come.
                 "times_remeasured": state.times_remeasured + state.finished,
             }
-        case RaceOpened():
+        case run_events.RaceOpened():
             return _open_group(state, run_event)
         case _:
             return _found_changes(state, run_event)
 
 
-def _found_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
+def _found_changes(state: RunState, run_event: run_events.RunEvent) -> dict[str, Any]:
     """Return the changed fields after an event that is of no process, plan or race."""
     match run_event:
-        case RepetitionStarted():
+        case run_events.RepetitionStarted():
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
-        case QuietChecked():
+        case run_events.QuietChecked():
             return {"quiet_check": run_event.check}
-        case MemoryChecked() | RaceClosed():
+        case run_events.MemoryChecked() | run_events.RaceClosed():
             return _keep(state, run_event)
-        case StartMeasured(arm=arm, start=start):
+        case run_events.StartMeasured(arm=arm, start=start):
             starts = [each for each in state.starts.get(arm, ()) if each.way != start.way]
             return {"starts": {**state.starts, arm: (*starts, start)}}
-        case VariantMeasured(arm=arm, variant=variant):
+        case run_events.VariantMeasured(arm=arm, variant=variant):
             variants = [each for each in state.variants.get(arm, ()) if each.name != variant.name]
             return {"variants": {**state.variants, arm: (*variants, variant)}}
-        case OtherPlatformFound():
+        case run_events.OtherPlatformFound():
             return {"platforms": (*state.platforms, run_event.platform)}
-        case Finished():
+        case run_events.Finished():
             return {"finished": True}
         case _:
             return {}
 
 
 def _processes_after(
-    state: RunState, run_event: ProcessEvent, at: float
+    state: RunState, run_event: run_events.ProcessEvent, at: float
 ) -> tuple[ProcessState, ...]:
     processes = list(state.processes[run_event.arm])
     before = processes[run_event.process]
@@ -129,7 +100,7 @@ def _processes_after(
     return tuple(processes)
 
 
-def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
+def _open_group(state: RunState, run_event: run_events.RaceOpened) -> dict[str, Any]:
     shape = run_event.shape
     if state.plan.baseline.id not in run_event.arms:
         raise ValueError(f"the baseline is not among the arms of the race at {shape.description}")
@@ -176,22 +147,32 @@ FIELDS: dict[object, str] = {
 }
 
 
-def _process_changes(process: ProcessState, run_event: ProcessEvent, at: float) -> dict[str, Any]:
+def _process_changes(
+    process: ProcessState, run_event: run_events.ProcessEvent, at: float
+) -> dict[str, Any]:
     """Return the changed fields of a process after one of its events, or of those of its worker."""
-    event = run_event.worker_event if isinstance(run_event, WorkerReported) else run_event
+    event = (
+        run_event.worker_event if isinstance(run_event, run_events.WorkerReported) else run_event
+    )
     match event:
-        case WorkerEnded(outcome=outcome):
+        case run_events.WorkerEnded(outcome=outcome):
             return {"outcome": outcome}
-        case PhaseStarted(phase=phase):
+        case events.PhaseStarted(phase=phase):
             changes = {"phase": phase, "building_since": at if phase == "build" else None}
             return {**changes, "new_shape_started": event} if phase == "new-shapes" else changes
-        case Ready():
+        case events.Ready():
             return {"ready": True}
-        case Created() | Prepared() | FirstReply() | Compared() | BusyWhileIdle():
+        case (
+            events.Created()
+            | events.Prepared()
+            | events.FirstReply()
+            | events.Compared()
+            | run_events.BusyWhileIdle()
+        ):
             return {}
-        case MemoryRead():
+        case events.MemoryRead():
             return {"warm_memory": process.warm_memory or event, "memory": event}
-        case Built():
+        case events.Built():
             return {**_keep(process, event), "building_since": None}
         case _:
             return _keep(process, event)

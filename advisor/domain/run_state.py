@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from advisor.domain import run_events
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import NotWritableError, UserError, error_of
 from advisor.domain.machine import Machine, QuietCheck
@@ -13,36 +14,8 @@ from advisor.domain.measurement import Start, Variant
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Question
 from advisor.domain.results import Instant, Platform, RunId
-from advisor.domain.run_events import (
-    BuildStarted,
-    ConditionsRecorded,
-    DeviceMemory,
-    EnergyMeasured,
-    LoadMeasured,
-    MemoryChecked,
-    RaceClosed,
-)
+from probes import events
 from probes.accuracy import Checked, TextScores, UserMetric
-from probes.events import (
-    Built,
-    Caches,
-    ClosedLoop,
-    Diagnosed,
-    Engagement,
-    Imported,
-    MemoryRead,
-    NewShapeResult,
-    Opened,
-    Peaks,
-    PhaseStarted,
-    Serving,
-    SnippetFacts,
-    Sustained,
-    TextsSampled,
-    Visited,
-    WarmedUp,
-    Workload,
-)
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 from probes.shape import Shape
 
@@ -56,36 +29,36 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: Start of the running build, in seconds of the run.
     building_since: float | None = None
     #: How its builds ran; null for builds that ran alone with all processors.
-    build_started: BuildStarted | None = None
-    imported: Imported | None = None
-    opened: Opened | None = None
-    built: dict[Shape, Built] = {}
+    build_started: run_events.BuildStarted | None = None
+    imported: events.Imported | None = None
+    opened: events.Opened | None = None
+    built: dict[Shape, events.Built] = {}
     checked: dict[Shape, Checked] = {}
-    caches: Caches | None = None
-    engaged: Engagement | None = None
+    caches: events.Caches | None = None
+    engaged: events.Engagement | None = None
     text_scores: TextScores | None = None
     user_metric: UserMetric | None = None
-    snippet_facts: SnippetFacts | None = None
-    warmed_up: dict[Shape, WarmedUp] = {}
+    snippet_facts: events.SnippetFacts | None = None
+    warmed_up: dict[Shape, events.WarmedUp] = {}
     #: The first reading, of the built shapes, and the last, after others were tried.
-    warm_memory: MemoryRead | None = None
-    memory: MemoryRead | None = None
-    device_memory: DeviceMemory | None = None
+    warm_memory: events.MemoryRead | None = None
+    memory: events.MemoryRead | None = None
+    device_memory: run_events.DeviceMemory | None = None
     ready: bool = False
-    visits: tuple[Visited, ...] = ()
-    visit_conditions: tuple[ConditionsRecorded, ...] = ()
-    workloads: dict[Shape, Workload] = {}
-    peaks: Peaks | None = None
-    sustained: tuple[Sustained, ...] = ()
-    energy: tuple[EnergyMeasured, ...] = ()
-    serving: Serving | None = None
-    closed_loops: tuple[ClosedLoop, ...] = ()
-    texts_sampled: tuple[TextsSampled, ...] = ()
-    load_blocks: tuple[LoadMeasured, ...] = ()
-    diagnosed: dict[Shape, Diagnosed] = {}
-    new_shape_results: dict[Shape, NewShapeResult] = {}
+    visits: tuple[events.Visited, ...] = ()
+    visit_conditions: tuple[run_events.ConditionsRecorded, ...] = ()
+    workloads: dict[Shape, events.Workload] = {}
+    peaks: events.Peaks | None = None
+    sustained: tuple[events.Sustained, ...] = ()
+    energy: tuple[run_events.EnergyMeasured, ...] = ()
+    serving: events.Serving | None = None
+    closed_loops: tuple[events.ClosedLoop, ...] = ()
+    texts_sampled: tuple[events.TextsSampled, ...] = ()
+    load_blocks: tuple[run_events.LoadMeasured, ...] = ()
+    diagnosed: dict[Shape, events.Diagnosed] = {}
+    new_shape_results: dict[Shape, events.NewShapeResult] = {}
     #: The new shape that was tried last.
-    new_shape_started: PhaseStarted | None = None
+    new_shape_started: events.PhaseStarted | None = None
     outcome: Outcome | None = None
     #: Whether the run stopped while the process was at work: it has no outcome and runs no more.
     is_lost: bool = False
@@ -146,14 +119,14 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: the first race, or if memory does not hold all arms at once.
     groups: dict[Shape, tuple[RaceGroup, ...]] = {}
     #: The end of the last group's race at each shape; missing while the race is open.
-    closed: dict[Shape, RaceClosed] = {}
+    closed: dict[Shape, run_events.RaceClosed] = {}
     #: The arms of each repetition, by its number.
     repeats: dict[int, tuple[str, ...]] = {}
     #: The starts of each arm in new processes.
     starts: dict[str, tuple[Start, ...]] = {}
     #: The code of each arm with further lines.
     variants: dict[str, tuple[Variant, ...]] = {}
-    memory_checked: MemoryChecked | None = None
+    memory_checked: run_events.MemoryChecked | None = None
     #: The last check of what else runs, before a measurement.
     quiet_check: QuietCheck | None = None
     platforms: tuple[Platform, ...] = ()

@@ -4,25 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain import run_events
 from advisor.domain.plan import EAGER, REFERENCE
-from advisor.domain.run_events import (
-    ArmsAdded,
-    ArmsPlanned,
-    BuildStarted,
-    BusyWhileIdle,
-    Finished,
-    LoadMeasured,
-    LoggedEvent,
-    ProvisionalAnswer,
-    QuietChecked,
-    RaceClosed,
-    RaceOpened,
-    Resumed,
-    RunEvent,
-    StartMeasured,
-    WorkerEnded,
-    WorkerReported,
-)
 from advisor.domain.text import MISSING, write_count, write_speedup
 from advisor.report.formatting import describe_check
 from probes.events import PhaseStarted
@@ -34,22 +17,22 @@ SLOW_REFERENCE_PHASES = {"open", "correctness"}
 PHASE_TITLES = {"correctness": "outputs"}
 
 
-def render_event(event: LoggedEvent) -> str | None:
+def render_event(event: run_events.LoggedEvent) -> str | None:
     run_event = event.run_event
     match run_event:
-        case ArmsPlanned(plan=plan):
+        case run_events.ArmsPlanned(plan=plan):
             excluded = write_count(sum(not each.option for each in plan.excluded), "workflow")
             return f"{len(plan.distinct)} arms to measure, {excluded} excluded"
-        case ArmsAdded(added=added, because=because):
+        case run_events.ArmsAdded(added=added, because=because):
             arms = ", ".join(each.id for each in added)
             return f"{arms}: measured too, because {because}"
-        case QuietChecked(check=check, waits=waits):
+        case run_events.QuietChecked(check=check, waits=waits):
             return describe_check(check, waits=waits)
-        case RaceOpened() | RaceClosed() | ProvisionalAnswer():
+        case run_events.RaceOpened() | run_events.RaceClosed() | run_events.ProvisionalAnswer():
             return _render_race(run_event)
-        case Resumed():
+        case run_events.Resumed():
             return "resuming the run"
-        case Finished():
+        case run_events.Finished():
             return f"finished after {event.at:.0f} s in all"
         case _:
             return _render_worker_event(run_event)
@@ -64,45 +47,49 @@ def describe_other_runs(ids: Sequence[str]) -> str:
     )
 
 
-def _render_worker_event(run_event: RunEvent) -> str | None:
+def _render_worker_event(run_event: run_events.RunEvent) -> str | None:
     match run_event:
-        case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, shape=shape)) if (
-            phase in (SLOW_REFERENCE_PHASES if arm == REFERENCE else SLOW_PHASES)
-        ):
+        case run_events.WorkerReported(
+            arm=arm, worker_event=PhaseStarted(phase=phase, shape=shape)
+        ) if phase in (SLOW_REFERENCE_PHASES if arm == REFERENCE else SLOW_PHASES):
             what = PHASE_TITLES.get(phase, phase)
             return f"{arm}: {what}" + (f", {shape.description}" if shape is not None else "")
-        case BuildStarted(arm=arm, expected_seconds=float(own), expected_seconds_left=float(left)):
+        case run_events.BuildStarted(
+            arm=arm, expected_seconds=float(own), expected_seconds_left=float(left)
+        ):
             return f"{arm}: builds, expected {own:.0f} s; all builds of this stage {left:.0f} s"
-        case BusyWhileIdle(arm=arm, processors=processors):
+        case run_events.BusyWhileIdle(arm=arm, processors=processors):
             return (
                 f"{arm}: uses {processors:.1f} processors while idle, "
                 "so it is stopped between its visits"
             )
-        case LoadMeasured(arm=arm, problem=str(problem)):
+        case run_events.LoadMeasured(arm=arm, problem=str(problem)):
             return f"{arm}: {problem}"
-        case LoadMeasured(arm=arm, rate=rate, requests=requests, discarded=discarded):
+        case run_events.LoadMeasured(arm=arm, rate=rate, requests=requests, discarded=discarded):
             kept = "; discarded, the load generator fell behind" if discarded else ""
             return f"{arm}: {len(requests)} requests at {rate:.3g}/s{kept}"
-        case StartMeasured(arm=arm, start=start):
+        case run_events.StartMeasured(arm=arm, start=start):
             how = f"{start.seconds:.1f} s" if start.seconds is not None else start.failure
             return f"{arm}: starts with {start.title}: {how}"
-        case WorkerEnded(arm=arm, outcome=Outcome(failure=Failure(status="model-refused"))) if (
-            arm.partition("#")[0] in {EAGER, REFERENCE}
-        ):
+        case run_events.WorkerEnded(
+            arm=arm, outcome=Outcome(failure=Failure(status="model-refused"))
+        ) if arm.partition("#")[0] in {EAGER, REFERENCE}:
             return None  # the run ends with the reason
-        case WorkerEnded(arm=arm, outcome=Outcome(failure=Failure() as failure)):
+        case run_events.WorkerEnded(arm=arm, outcome=Outcome(failure=Failure() as failure)):
             return f"{arm}: {failure.status}, {failure.reason}"
         case _:
             return None
 
 
-def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
+def _render_race(
+    run_event: run_events.RaceOpened | run_events.RaceClosed | run_events.ProvisionalAnswer,
+) -> str:
     match run_event:
-        case RaceOpened(shape=shape, arms=arms):
+        case run_events.RaceOpened(shape=shape, arms=arms):
             return f"{shape.description}: measuring {len(arms)} processes in turn"
-        case RaceClosed(shape=shape, reason=reason):
+        case run_events.RaceClosed(shape=shape, reason=reason):
             return f"{shape.description}: {reason}"
-        case ProvisionalAnswer(answer=answer, waiting=waiting):
+        case run_events.ProvisionalAnswer(answer=answer, waiting=waiting):
             known = answer.speedup
             speed = write_speedup(known, unfit=not answer.fit, in_words=True) if known else MISSING
             unbuilt = write_count(len(waiting), "arm")
