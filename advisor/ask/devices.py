@@ -6,14 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from advisor.domain import errors
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import (
-    GpuNotAttachedError,
-    MigEnabledError,
-    NoStackError,
-    UnknownGpuError,
-    choose_among,
-)
 from advisor.domain.machine import Gpu, Machine
 
 CPU = "cpu"
@@ -51,7 +45,7 @@ def choose_gpu(
     if not matches:
         raise _not_attached(asked, machine, catalogue)
     if no_gpu_reason == "cpu-build":
-        raise NoStackError(
+        raise errors.NoStackError(
             f"torch in {machine.software.executable} is built without CUDA",
             "install a CUDA build of torch, or name another interpreter with --python",
         )
@@ -100,7 +94,7 @@ def choose_further_gpus(
     if count == 1:
         return ()
     if gpu is None:
-        raise GpuNotAttachedError(
+        raise errors.GpuNotAttachedError(
             f"--gpus-per-model {count} needs {count} GPUs, and the run is on the CPU",
             "leave out --gpus-per-model, or run p3-advisor on a machine with GPUs",
         )
@@ -110,7 +104,7 @@ def choose_further_gpus(
         if each.name == gpu.name and each.uuid != gpu.uuid and not each.mig
     ]
     if len(others) < count - 1:
-        raise GpuNotAttachedError(
+        raise errors.GpuNotAttachedError(
             f"--gpus-per-model {count} needs {count} whole GPUs like the {gpu.name}, "
             f"and {len(others) + 1} can be used",
             f"use --gpus-per-model {len(others) + 1}, or a machine with more of them",
@@ -120,7 +114,7 @@ def choose_further_gpus(
 
 def reject_mig_instance(name: str) -> None:
     if name.startswith("MIG-"):
-        raise MigEnabledError(
+        raise errors.MigEnabledError(
             f"{name} is a MIG instance, and {WHOLE_GPUS_ONLY}",
             "name a whole GPU, or cpu, with --gpu",
         )
@@ -130,7 +124,7 @@ def first_whole_gpu(gpus: Sequence[Gpu]) -> Gpu:
     """Return the first GPU without MIG; raise `MigEnabledError` when there is none."""
     whole = next((gpu for gpu in gpus if not gpu.mig), None)
     if whole is None:
-        raise MigEnabledError(
+        raise errors.MigEnabledError(
             f"the {gpus[0].name} with index {gpus[0].index} is partitioned into MIG instances, and "
             f"{WHOLE_GPUS_ONLY}",
             "disable MIG, or name another GPU, or cpu, with --gpu",
@@ -147,22 +141,22 @@ def find_known_gpu(text: str, catalogue: Catalogue) -> str | None:
 
 def _not_attached(
     text: str, machine: Machine, catalogue: Catalogue
-) -> GpuNotAttachedError | UnknownGpuError:
+) -> errors.GpuNotAttachedError | errors.UnknownGpuError:
     attached = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
     catalogue_name = find_known_gpu(text, catalogue)
     if named := PYTORCH_NAME.fullmatch(text.lower()):
         number = int(named[1] or 0)
         meant = f"GPU {number}" if number else "the first GPU"
-        return GpuNotAttachedError(
+        return errors.GpuNotAttachedError(
             f"{text} means {meant}, which is not attached; attached: {attached}",
             "use cpu, or run p3-advisor on a machine that has this GPU",
         )
     if catalogue_name is None:
         known = [CPU, *(str(gpu.index) for gpu in machine.gpus), *catalogue.gpus]
-        return UnknownGpuError(
-            f"unknown GPU {text!r}; attached: {attached}", choose_among(text, known)
+        return errors.UnknownGpuError(
+            f"unknown GPU {text!r}; attached: {attached}", errors.choose_among(text, known)
         )
-    return GpuNotAttachedError(
+    return errors.GpuNotAttachedError(
         f"the {catalogue_name} is not attached (attached: {attached}), and no run on one is stored",
         "run p3-advisor on a machine that has one, then use export-run and import-run",
     )

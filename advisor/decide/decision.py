@@ -9,17 +9,11 @@ from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import collect_results
+from advisor.domain import errors
 from advisor.domain.answer import Answer, Problem, is_out_of_time
 from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint, Priorities, check_constraints
-from advisor.domain.errors import (
-    BudgetSpentError,
-    ExportFileError,
-    RunFileError,
-    UserError,
-    reported_as,
-)
 from advisor.domain.question import Question
 from advisor.domain.results import Platform, Results
 from advisor.domain.run_state import Header, RunState
@@ -99,7 +93,9 @@ def answer_from_stored(
 ) -> Answer:
     """Evaluate what is stored in a place; raise `RunFileError` if its events cannot be true."""
     what = f"the events in {place} contradict each other"
-    with reported_as(RunFileError, what, next_step, (ArithmeticError, LookupError, ValueError)):
+    with errors.reported_as(
+        errors.RunFileError, what, next_step, (ArithmeticError, LookupError, ValueError)
+    ):
         return answer_from_state(header, state, provenance=provenance)
 
 
@@ -159,7 +155,7 @@ def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
     }
     if unknown or answer.baseline is None:
         again = answer.rerun_command
-        raise ExportFileError(
+        raise errors.ExportFileError(
             f"the answer of run {answer.run_id} has no measurements that can be decided on",
             f"ask again: {again}" if again else "decide on the run itself",
         )
@@ -180,7 +176,7 @@ def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = 
         advice = recommend(
             scored, catalogue, by_shape, outstanding=outstanding, while_running=while_running
         )
-    except UserError as error:
+    except errors.UserError as error:
         return msgspec.structs.replace(scored, recommendation=None, problem=Problem.of(error))
     return msgspec.structs.replace(scored, recommendation=advice, problem=None)
 
@@ -206,10 +202,10 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     return found
 
 
-def _early_end(state: RunState, question: Question) -> UserError | None:
+def _early_end(state: RunState, question: Question) -> errors.UserError | None:
     """Return the reason why a run measured no arm; None if it is not known."""
     if "out-of-time" in {closed.cause for closed in state.closed.values()}:
-        return BudgetSpentError(
+        return errors.BudgetSpentError(
             "the measuring time ended before any arm was measured",
             unmeasured.more_time(state, question),
         )

@@ -9,14 +9,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
-from advisor.domain.errors import (
-    BudgetSpentError,
-    MachineUnfitError,
-    NewerVersionError,
-    NoRecipeError,
-    RunFileError,
-    UserError,
-)
+from advisor.domain import errors
 from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import Excluded, ExclusionStatus
@@ -103,7 +96,7 @@ class RankedArm(NamedTuple):
         cells = tuple(each for each in self.cells if each.shape.batch_size == batch_size)
         if not cells:
             sizes = sorted({each.shape.batch_size for each in self.cells})
-            raise NoRecipeError(
+            raise errors.NoRecipeError(
                 f"{self.arm} has no figures at batch size {batch_size}",
                 f"name one that was measured: {', '.join(map(str, sizes)) or 'none'}",
             )
@@ -120,7 +113,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
 
     @classmethod
-    def of(cls, error: UserError | None) -> Problem | None:
+    def of(cls, error: errors.UserError | None) -> Problem | None:
         return None if error is None else msgspec.convert(error, cls, from_attributes=True)
 
 
@@ -169,7 +162,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_unfit_problem(self) -> bool:
-        return self.problem is not None and self.problem.name == MachineUnfitError.name
+        return self.problem is not None and self.problem.name == errors.MachineUnfitError.name
 
     @property
     def exit_code(self) -> int:
@@ -178,7 +171,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             return self.problem.exit_code
         decision = self.recommendation.decision if self.recommendation else None
         is_cut = decision is not None and decision.word is None and decision.outstanding
-        return BudgetSpentError.exit_code if is_cut else 0
+        return errors.BudgetSpentError.exit_code if is_cut else 0
 
     @property
     def is_stored_here(self) -> bool:
@@ -268,7 +261,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
     def label(self) -> str:
         """The recommended arm, or why a list has none: another version may have stored the run."""
         name = self.problem.name if self.problem is not None else ""
-        is_unread = name in {RunFileError.name, NewerVersionError.name}
+        is_unread = name in {errors.RunFileError.name, errors.NewerVersionError.name}
         return self.arm or ("cannot be read" if is_unread else "no answer")
 
     @classmethod

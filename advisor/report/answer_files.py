@@ -12,12 +12,7 @@ import msgspec
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
-from advisor.decide.decision import (
-    answer_from_results,
-    answer_from_stored,
-    platform_of_run,
-    with_preferences,
-)
+from advisor.decide import decision
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, Problem, encode
@@ -104,7 +99,7 @@ def answer_of_run(
     run's task does not measure.
     """
     is_active, header, state = run.is_active(), run.header(), run.state()
-    question = with_preferences(header.question, priorities, constraints)
+    question = decision.with_preferences(header.question, priorities, constraints)
     if platforms:
         others = _platforms_of(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)
@@ -112,7 +107,7 @@ def answer_of_run(
     if rubric is not None:
         catalogue = msgspec.structs.replace(catalogue, rubric=catalogue_files.read(rubric, Rubric))
     header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
-    answer = answer_from_stored(header, state, f"{run.directory}")
+    answer = decision.answer_from_stored(header, state, f"{run.directory}")
     in_progress, problem = is_active and not state.finished, answer.problem
     if in_progress and problem:
         problem = Problem.of(RunIsActiveError("the run is still being measured", "wait for it"))
@@ -156,7 +151,7 @@ def _platforms_of(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
                 f"run {other.run_id} is on {other.device_name} too", "name one run for each device"
             )
         devices.add(other.device_name)
-    return tuple(platform_of_run(run.header(), run.state()) for run in runs)
+    return tuple(decision.platform_of_run(run.header(), run.state()) for run in runs)
 
 
 def open_answer(
@@ -175,7 +170,7 @@ def open_answer(
         run = context.store.find(name)
         return answer_of_run(run, priorities=priorities, constraints=constraints, rubric=rubric)
     answer = read_answer(name)
-    again = answer_from_results(
+    again = decision.answer_from_results(
         answer, context.catalogue(rubric), priorities=priorities, constraints=constraints
     )
     # The run need not be stored here, so its id may open nothing.

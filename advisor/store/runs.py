@@ -19,14 +19,8 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain import errors
 from advisor.domain.answer import Answer, AnswerSummary
-from advisor.domain.errors import (
-    NewerVersionError,
-    NotWritableError,
-    RunFileError,
-    RunIsActiveError,
-    reported_as,
-)
 from advisor.domain.event_folding import fold_run
 from advisor.domain.plan import arm_directory_name
 from advisor.domain.results import Instant
@@ -34,14 +28,8 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.domain.version import __version__
 from advisor.domain.wire import decode_event
+from advisor.store import files
 from advisor.store.control import RunControl
-from advisor.store.files import (
-    HOME_VARIABLE,
-    open_regular,
-    read_regular,
-    report_unwritable,
-    write_atomically,
-)
 
 #: Built when this is imported: if two threads decode a type for the first time at once, as the
 #: terminal program may, msgspec (0.22) crashes the process while it resolves the fields.
@@ -70,7 +58,7 @@ def refuse_newer(content: bytes, schema: str, name: str) -> None:
     # No integer is made of it, because Python refuses one of thousands of digits.
     is_greater = (len(found_version), found_version) > (len(version), version)
     if found_kind == kind and is_number and is_greater:
-        raise NewerVersionError(
+        raise errors.NewerVersionError(
             f"{name} was written by a newer version of p3-advisor: its schema is {found[:60]},"
             f" this version reads {schema}",
             "update the checkout of p3-advisor where it is read",
@@ -135,7 +123,7 @@ def save_entry(directory: str, events_bytes: int, entry: HistoryEntry) -> None:
     """Cache an entry that was made from this many bytes of events, if the run can be written."""
     cached = _CachedEntry(version=__version__, events_bytes=events_bytes, entry=entry)
     with contextlib.suppress(OSError):
-        write_atomically(pathlib.Path(directory, ENTRY), msgspec.json.encode(cached))
+        files.write_atomically(pathlib.Path(directory, ENTRY), msgspec.json.encode(cached))
 
 
 def size_of_events(directory: str) -> int:
@@ -164,7 +152,7 @@ class Run:
         """Read `run.json`; raise `RunFileError` or `NewerVersionError`."""
         file = self.header_file
         with _reading(file):
-            raw = read_regular(file)
+            raw = files.read_regular(file)
         refuse_newer(raw, SCHEMA, str(file))
         try:
             header = HEADERS.decode(raw)
@@ -174,13 +162,13 @@ class Run:
 
     def events(self) -> list[LoggedEvent]:
         with _reading(self.events_file), contextlib.suppress(FileNotFoundError):
-            return self._decode_events(read_regular(self.events_file))[0]
+            return self._decode_events(files.read_regular(self.events_file))[0]
         return []
 
     def read_events_after(self, offset: int) -> tuple[list[LoggedEvent], int]:
         """Read the complete events after a byte of the file; return them and the next offset."""
         with _reading(self.events_file):
-            events, size = self._decode_events(read_regular(self.events_file, offset))
+            events, size = self._decode_events(files.read_regular(self.events_file, offset))
         return events, offset + size
 
     def written_at(self) -> float:
@@ -203,26 +191,26 @@ class Run:
         """Fold all events; raise `RunFileError` if they are not those of one run with a plan."""
         events = self.events()
         if not events:
-            raise RunFileError(
+            raise errors.RunFileError(
                 f"run {self.directory.name} was stopped before its plan was stored",
                 f"ask again; p3-advisor delete {self.directory.name} removes it",
             )
         what = f"{self.events_file} is damaged: its events do not fit together"
-        with reported_as(RunFileError, what, SEE_HISTORY, (LookupError, ValueError)):
+        with errors.reported_as(errors.RunFileError, what, SEE_HISTORY, (LookupError, ValueError)):
             return fold_run(events)
 
     def note(self) -> str:
         try:
-            return read_regular(self.directory / NOTE).decode("utf-8", "replace")
+            return files.read_regular(self.directory / NOTE).decode("utf-8", "replace")
         except OSError:
             return ""
 
     def write_note(self, text: str) -> None:
         """Store the user's note as one line; an empty note removes the file."""
         content, file = " ".join(text.split()).encode(errors="replace"), self.directory / NOTE
-        with report_unwritable(self.directory):
+        with files.report_unwritable(self.directory):
             if content:
-                write_atomically(file, content)
+                files.write_atomically(file, content)
             else:
                 file.unlink(missing_ok=True)
 
@@ -233,7 +221,7 @@ class Run:
     def is_active(self) -> bool:
         """Ask for the lock as one of several readers, so that two askers do not see each other."""
         try:
-            with open_regular(self.directory / "lock")[0] as lock:
+            with files.open_regular(self.directory / "lock")[0] as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -247,11 +235,11 @@ class Run:
     @contextlib.contextmanager
     def writer(self) -> Iterator[Writer]:
         """Hold the run's lock and append events; raise `RunIsActiveError` if it is held."""
-        with report_unwritable(self.directory):
+        with files.report_unwritable(self.directory):
             lock = (self.directory / "lock").open("w")
         with lock:
             if not _lock(lock):
-                raise RunIsActiveError(
+                raise errors.RunIsActiveError(
                     f"another process works on run {self.directory.name}", "wait for it, or stop it"
                 )
             self._remove_partial_line()
@@ -267,7 +255,7 @@ class Run:
         for directory in self.directory.parent.iterdir():
             other = Run(directory)
             if other.scratch.is_dir() and directory != self.directory and not other.is_active():
-                with contextlib.suppress(RunFileError):
+                with contextlib.suppress(errors.RunFileError):
                     if other.state().finished:
                         other.clear_scratch()
 
@@ -280,17 +268,17 @@ class Run:
 
 def _reading(file: pathlib.Path) -> AbstractContextManager[None]:
     """Raise `RunFileError` for an `OSError` of the block."""
-    return reported_as(RunFileError, f"{file} cannot be read", SEE_HISTORY)
+    return errors.reported_as(errors.RunFileError, f"{file} cannot be read", SEE_HISTORY)
 
 
-def _not_decoded(file: pathlib.Path, problem: Exception) -> RunFileError:
+def _not_decoded(file: pathlib.Path, problem: Exception) -> errors.RunFileError:
     """Return the error for a file that is not JSON or whose fields do not match this version."""
     if isinstance(problem, msgspec.ValidationError):
-        return RunFileError(
+        return errors.RunFileError(
             f"{file} was written by another version of p3-advisor, or changed: {problem}",
             "read it with the version that wrote it, or measure again",
         )
-    return RunFileError(f"{file} is damaged: {problem}", SEE_HISTORY)
+    return errors.RunFileError(f"{file} is damaged: {problem}", SEE_HISTORY)
 
 
 def _lock(file: io.TextIOWrapper) -> bool:
@@ -313,7 +301,7 @@ class Writer:
     def append(self, event: LoggedEvent) -> None:
         """Append one event; raise `NotWritableError` if the disk is full."""
         line = msgspec.json.encode(event) + b"\n"
-        next_step = f"free disk space, or set {HOME_VARIABLE}"
-        with reported_as(NotWritableError, "the run cannot be stored", next_step):
+        next_step = f"free disk space, or set {files.HOME_VARIABLE}"
+        with errors.reported_as(errors.NotWritableError, "the run cannot be stored", next_step):
             while line:
                 line = line[self._file.write(line) :]

@@ -12,14 +12,7 @@ import msgspec
 from textual.app import ComposeResult
 from textual.widgets import Input, Select, Static
 
-from advisor.ask.devices import (
-    CPU,
-    VISIBLE_DEVICES,
-    NoGpuReason,
-    choose_gpu,
-    find_known_gpu,
-    find_no_gpu_reason,
-)
+from advisor.ask import devices
 from advisor.ask.model import parse_model
 from advisor.ask.option_values import ANY, WEIGHT_FORMATS, parse_duration
 from advisor.ask.resolve import parse_batch_sizes, select_demo_model
@@ -31,14 +24,8 @@ from advisor.ask.task import (
     parse_request_lengths,
     takes_tokens,
 )
+from advisor.domain import errors
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import (
-    InterpreterError,
-    MigEnabledError,
-    OptionValueError,
-    UnknownGpuError,
-    UserError,
-)
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task
 from advisor.domain.text import GIBIBYTE
@@ -51,7 +38,7 @@ SERVES: tuple[Task, ...] = ("serve",)
 TASKS = (*CALLS, *SERVES)
 DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "own"))
 #: What the CPU as the device means for the GPUs of the machine, by why they cannot be used.
-CPU_NOTES: dict[NoGpuReason | None, str] = {
+CPU_NOTES: dict[devices.NoGpuReason | None, str] = {
     "no-gpu": "no NVIDIA GPU found: CPU workflows only",
     "cpu-build": "{names} cannot be used: this torch is a CPU build",
     None: "the GPU is not used",
@@ -101,14 +88,14 @@ def entered_value(name: str, typed: str) -> object:
     try:
         given = msgspec.convert({name: typed} if typed else {}, RunOptions, strict=False)
     except msgspec.ValidationError as problem:
-        raise OptionValueError(
+        raise errors.OptionValueError(
             f"--{name.replace('_', '-')} {typed!r} is no number in its range",
             "use a number, such as 2",
         ) from problem
     return getattr(given, name)
 
 
-def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | None:
+def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> errors.UserError | None:
     """Return what is wrong with the first wrong text; empty texts stand for the defaults.
 
     The error names fields by their labels instead of the options of the command line.
@@ -127,7 +114,7 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | No
         for name, typed in texts.items():
             if typed:
                 checks.get(name, functools.partial(entered_value, name))(typed)
-    except UserError as error:
+    except errors.UserError as error:
         what, next_step = error.what, error.next_step
         for name in texts:
             option, label = f"--{name.replace('_', '-')}", FIELDS[name].label
@@ -137,13 +124,15 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | No
 
 
 def _check_gpu(typed: str, catalogue: Catalogue) -> None:
-    if find_known_gpu(typed, catalogue) is None:
-        raise UnknownGpuError(f"unknown GPU {typed!r}", f"use one of {', '.join(catalogue.gpus)}")
+    if devices.find_known_gpu(typed, catalogue) is None:
+        raise errors.UnknownGpuError(
+            f"unknown GPU {typed!r}", f"use one of {', '.join(catalogue.gpus)}"
+        )
 
 
 def _check_interpreter(typed: str) -> None:
     if shutil.which(pathlib.Path(typed).expanduser()) is None:
-        raise InterpreterError(
+        raise errors.InterpreterError(
             f"there is no Python interpreter {typed}", "name an executable file, or leave it empty"
         )
 
@@ -161,8 +150,8 @@ class TargetStep(Step):
         }
         fields = {name: Field(FIELDS[name].label, each) for name, each in inputs.items()}
         yield Static("Where and how will it run?", classes="lead", markup=False)
-        devices = [(run_options.gpu, run_options.gpu or "detecting ...")]
-        yield Field("Device", Choice(devices, run_options.gpu, id="device"))
+        shown = [(run_options.gpu, run_options.gpu or "detecting ...")]
+        yield Field("Device", Choice(shown, run_options.gpu, id="device"))
         yield Static("", id="device-note", markup=False, classes="hint")
         yield fields.pop("absent_gpu")
         dtypes = [(name, name) for name in DTYPES]
@@ -201,9 +190,9 @@ class TargetStep(Step):
         self.query_one("#device", Choice).focus()
 
     def show_machine(self, machine: Machine) -> None:
-        usable = machine.gpus if find_no_gpu_reason(machine) is None else ()
+        usable = machine.gpus if devices.find_no_gpu_reason(machine) is None else ()
         values = {str(gpu.index): f"{gpu.index} {panels.printable(gpu.name, 28)}" for gpu in usable}
-        values[CPU] = "CPU"
+        values[devices.CPU] = "CPU"
         asked = self.run_options.gpu
         if self.query_one("#absent_gpu", Input).value.strip() == asked:
             asked = ""
@@ -221,12 +210,12 @@ class TargetStep(Step):
 
     def _default_device(self, machine: Machine) -> str:
         """Return the device to begin with; empty for a GPU that is refused: the plan says why."""
-        visible = self.app.context.environment.get(VISIBLE_DEVICES)
+        visible = self.app.context.environment.get(devices.VISIBLE_DEVICES)
         try:
-            gpu = choose_gpu("", machine, self.app.catalogue, visible)
-        except MigEnabledError:
+            gpu = devices.choose_gpu("", machine, self.app.catalogue, visible)
+        except errors.MigEnabledError:
             return ""
-        return str(gpu.index) if gpu else CPU
+        return str(gpu.index) if gpu else devices.CPU
 
     def _draw_device_note(self, machine: Machine) -> None:
         chosen = self.query_one("#device", Choice).chosen
@@ -235,10 +224,10 @@ class TargetStep(Step):
             free, total = gpu.free_memory_bytes / GIBIBYTE, gpu.memory_bytes / GIBIBYTE
             used = "" if total - free < 1 else f"; {total - free:.1f} GiB in use by other processes"
             note = f"driver {gpu.driver}, {total:.0f} GiB{used}"
-        elif chosen != CPU:
+        elif chosen != devices.CPU:
             note = f"not attached: {OF_ABSENT}"
         else:
-            reason = find_no_gpu_reason(machine)
+            reason = devices.find_no_gpu_reason(machine)
             names = ", ".join(each.name for each in machine.gpus)
             note = CPU_NOTES[reason].format(names=panels.printable(names, MAX_NOTE))
         self.query_one("#device-note", Static).update(note)
