@@ -161,19 +161,18 @@ def _parse(part: str) -> Constraint:
     unread = (re.split("[<>=]", part)[0].strip(), "", "")
     given, comparison, value = match.groups() if match is not None else unread
     name = full_name(given)
+    figure = ARM_FIGURES.get(name)
     if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
         tier = TIERS.get(value.upper())
         if tier is not None and comparison == ">=":
             return Constraint(name, ">=", tier)
-    elif (known := ARM_FIGURES.get(name)) and known.comparison == comparison:
-        number, unit = _figure(value, known.dimension) or (None, None)
+    elif figure and figure.comparison == comparison:
+        number, unit = _figure(value, figure.dimension) or (None, None)
         if number is not None:
-            return Constraint(name, known.comparison, number, unit=unit)
-    is_time = name in ARM_FIGURES and ARM_FIGURES[name].dimension == "seconds"
-    if is_time and (likely := _likely_times(name, value)):
+            return Constraint(name, figure.comparison, number, unit=unit)
+    if figure and figure.dimension == "seconds" and (likely := _likely_times(name, value)):
         raise OptionValueError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
     names = [*CRITERIA, *ARM_FIGURES]
-    figure = ARM_FIGURES.get(name)
     like = f"{name}{figure.comparison}{figure.example}" if figure else ", ".join(EXAMPLES)
     raise OptionValueError(
         f"{part.strip()!r} in --require is not a constraint",
