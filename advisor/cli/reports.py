@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import (
-    ArmName,
-    AsJson,
-    BatchSize,
-    Output,
-    RunName,
-    StoredRunName,
-    tell_latest,
-)
+from advisor.cli import options
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
@@ -63,7 +55,7 @@ def report(
     from advisor.report import answer_files
 
     selected = parse_formats(formats)
-    names = [tell_latest(name) for name in runs or ["latest"]]
+    names = [options.tell_latest(name) for name in runs or ["latest"]]
     context = make_context()
     if len(names) > 1 and any(map(answer_files.is_file, names)):
         raise CommandLineError(
@@ -95,8 +87,8 @@ def parse_formats(text: str) -> list[str]:
 
 @app.command(rich_help_panel="Results")
 def compare(
-    before: RunName,
-    after: RunName,
+    before: options.RunName,
+    after: options.RunName,
     *,
     fail_on_regression: Annotated[
         str,
@@ -109,8 +101,8 @@ def compare(
         str,
         typer.Option("--format", "-f", metavar="FORMAT", help="text, md or json; default: text"),
     ] = "",
-    json: AsJson = False,
-    output: Output = STANDARD_OUTPUT,
+    json: options.AsJson = False,
+    output: options.Output = STANDARD_OUTPUT,
 ) -> None:
     """Compare a run with an earlier one.
 
@@ -148,10 +140,10 @@ def compare(
 
 @app.command(rich_help_panel="Code")
 def recipe(
-    run: RunName = "latest",
-    arm: ArmName = "",
+    run: options.RunName = "latest",
+    arm: options.ArmName = "",
     *,
-    batch_size: BatchSize = None,
+    batch_size: options.BatchSize = None,
     style: Annotated[
         str,
         typer.Option(
@@ -162,7 +154,7 @@ def recipe(
             " with a kept file, the fastest way after --cold-start; write: what writes that file",
         ),
     ] = "snippet",
-    output: Output = STANDARD_OUTPUT,
+    output: options.Output = STANDARD_OUTPUT,
 ) -> None:
     """Write code that runs a workflow as it was measured; of a file, the lines that adopt it.
 
@@ -204,17 +196,17 @@ def recipe(
 
 @app.command(rich_help_panel="Code")
 def verify(
-    run: StoredRunName = "latest",
-    arm: ArmName = "",
+    run: options.StoredRunName = "latest",
+    arm: options.ArmName = "",
     *,
-    batch_size: BatchSize = None,
+    batch_size: options.BatchSize = None,
     seconds: Annotated[
         float, typer.Option(help="seconds of timing of each snippet", min=0.1, max=600)
     ] = 3.0,
     tolerance: Annotated[
         str, typer.Option(metavar="SHARE", help="tolerance beyond the measured interval")
     ] = "5%",
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Run a recipe and check its outputs and its speed-up. Exit code 1 if one is not as measured.
 
@@ -247,12 +239,12 @@ def verify(
 
 @app.command(rich_help_panel="Code")
 def improve(
-    run: StoredRunName = "latest",
+    run: options.StoredRunName = "latest",
     *,
     seconds: Annotated[
         float, typer.Option(help="seconds of timing of each code", min=0.1, max=600)
     ] = 3.0,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Try the code of a run in lower precisions, and with settings against graph breaks.
 

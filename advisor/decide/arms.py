@@ -6,23 +6,9 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from advisor.decide.diagnosis import (
-    bytes_per_call,
-    diagnose,
-    flops_per_call,
-    stored_weight_bytes,
-    workload_of,
-)
+from advisor.decide import diagnosis, process_figures
 from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
 from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
-from advisor.decide.process_figures import (
-    compare_new_shapes,
-    memory_of_processes,
-    new_shape_results_of,
-    summarise_builds,
-    summarise_generation,
-    worst_behaviour,
-)
 from advisor.decide.rounds import (
     LogSpeedups,
     counted_visits,
@@ -67,7 +53,9 @@ def measurement_of(
     imported = main.imported
     if speedup is None:
         speedup = _overall_log_speedup(log_speedups, question.shape_weights).ratio
-    new_shapes = compare_new_shapes(state, planned, new_shape_results_of(main), speedup)
+    new_shapes = process_figures.compare_new_shapes(
+        state, planned, process_figures.new_shape_results_of(main), speedup
+    )
     cells = tuple(
         _summarise_cell(state, planned, main, shape, each, peaks, question)
         for shape, each in log_speedups.items()
@@ -78,10 +66,12 @@ def measurement_of(
         option=planned.option,
         cells=cells,
         speedup=speedup,
-        build_seconds=summarise_builds(processes),
+        build_seconds=process_figures.summarise_builds(processes),
         # A process that resumed the run found its build, which takes less memory.
-        memory_bytes=memory_of_processes(processes[0], processes, state.memory_checked),
-        weight_bytes=stored_weight_bytes(main),
+        memory_bytes=process_figures.memory_of_processes(
+            processes[0], processes, state.memory_checked
+        ),
+        weight_bytes=diagnosis.stored_weight_bytes(main),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
         engaged_share=main.engaged.share if main.engaged else 0.0,
         engagement=main.engaged.proof if main.engaged else "",
@@ -98,7 +88,7 @@ def measurement_of(
             _diagnose(state, planned.id, main, cell, peaks, question.dtype) for cell in cells
         ),
         new_shape_results=new_shapes,
-        new_shape_behaviour=worst_behaviour(new_shapes),
+        new_shape_behaviour=process_figures.worst_behaviour(new_shapes),
         new_shapes_complete=all(each.handling != "skipped" for each in new_shapes),
         starts=state.starts.get(planned.id, ()),
         variants=state.variants.get(planned.id, ()),
@@ -152,7 +142,7 @@ def _summarise_cell(
         samples=sum(len(visit.seconds) for visit in visits),
     )
     streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
-    process, flops = state.last_ready_process(planned.id), flops_per_call(state, shape)
+    process, flops = state.last_ready_process(planned.id), diagnosis.flops_per_call(state, shape)
     built = raced.built.get(shape)
     return Cell(
         shape=shape,
@@ -172,8 +162,8 @@ def _summarise_cell(
         shift=math.expm1(-find_shift(log_speedups[0], math.log1p(EQUIVALENCE_MARGIN))),
         kept_bytes=built.kept_bytes if built else None,
         percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
-        generation=summarise_generation(
-            visits, raced, workload_of(state, shape), peaks, question.dtype
+        generation=process_figures.summarise_generation(
+            visits, raced, diagnosis.workload_of(state, shape), peaks, question.dtype
         ),
     )
 
@@ -190,12 +180,12 @@ def _diagnose(
     timed = [visit for _, visit in counted_visits(state, arm, shape)]
     factor = cell.seconds.median / typical_seconds(timed)  # the same as of the cell's times
     rounds = visits_by_round(state, shape).values()
-    return diagnose(
+    return diagnosis.diagnose(
         process.diagnosed.get(shape),
         shape=shape,
         seconds=factor * typical_seconds([visits[arm] for visits in rounds if arm in visits]),
-        flops=flops_per_call(state, shape),
-        weight_bytes=bytes_per_call(state, process, shape),
+        flops=diagnosis.flops_per_call(state, shape),
+        weight_bytes=diagnosis.bytes_per_call(state, process, shape),
         dtype=dtype,
         peaks=peaks,
     )

@@ -15,16 +15,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from advisor.decide import speed_ratios
 from advisor.decide.run_differences import Difference, find_differences, software_of
-from advisor.decide.speed_ratios import (
-    SpeedVerdict,
-    classify_speed,
-    goodput_change,
-    speedup_ratio,
-    undisturbed_ratio,
-    variance_of_speedup,
-    whole_ratio,
-)
 from advisor.domain.accuracy import worst_check, worst_error
 from advisor.domain.answer import Answer, AnswerSummary, Status, UnmeasuredArm
 from advisor.domain.catalogue import NoisePrior
@@ -54,7 +46,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     #: The second run over the first, of an arm's speed-ups over the baseline, of a server's
     #: goodputs, of the baseline's calls per second; it gives the verdict.
     ratio: Interval
-    verdict: SpeedVerdict
+    verdict: speed_ratios.SpeedVerdict
     #: The smallest slowdown, as a share, that this comparison finds with a probability of 90 %;
     #: null without an interval.
     detectable_slowdown: float | None = None
@@ -237,7 +229,7 @@ def _servers(before: Answer, after: Answer, threshold: float) -> Iterator[Change
     first, second = _goodputs_of(before), _goodputs_of(after)
     common = [arm for arm in first if arm in second]
     for arm in common:
-        ratio = goodput_change(first[arm], second[arm], len(common))
+        ratio = speed_ratios.goodput_change(first[arm], second[arm], len(common))
         yield _judge(arm, None, (first[arm], second[arm]), ratio, threshold)
 
 
@@ -245,17 +237,17 @@ def _arms(before: Answer, after: Answer, threshold: float, noise: NoisePrior) ->
     baseline = before.results.baseline
     pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != baseline]
     for arm, first, second in pairs:
-        compared = undisturbed_ratio(first, second) or whole_ratio(
+        compared = speed_ratios.undisturbed_ratio(first, second) or speed_ratios.whole_ratio(
             first.speedup,
             second.speedup,
             *(
-                variance_of_speedup(
+                speed_ratios.variance_of_speedup(
                     arm, cell, run.races, noise.weight + run.process_differences(cell.shape)
                 )
                 for cell, run in ((first, before.results), (second, after.results))
             ),
         )
-        ratio, slowdown = speedup_ratio(compared, len(pairs), threshold)
+        ratio, slowdown = speed_ratios.speedup_ratio(compared, len(pairs), threshold)
         judged = _judge(arm, first.shape, (_seconds(first), _seconds(second)), ratio, threshold)
         yield msgspec.structs.replace(judged, detectable_slowdown=slowdown)
 
@@ -268,7 +260,7 @@ def _judge(
     threshold: float,
 ) -> Change:
     before, after = figures
-    verdict = classify_speed(ratio, threshold)
+    verdict = speed_ratios.classify_speed(ratio, threshold)
     return Change(arm=arm, shape=shape, before=before, after=after, ratio=ratio, verdict=verdict)
 
 

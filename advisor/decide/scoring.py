@@ -12,14 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.grades import (
-    ArmFacts,
-    declared_facts,
-    facts_of,
-    infer_new_shapes,
-    rate,
-    rounded,
-)
+from advisor.decide import grades
 from advisor.decide.performance_portability import application_of
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.accuracy import may_be_exact
@@ -46,12 +39,12 @@ def score_arms(
         (measured, workflows[measured.workflow].for_arm(measured.option))
         for measured in results.measurements
     ]
-    new_shapes = infer_new_shapes(arms)
+    new_shapes = grades.infer_new_shapes(arms)
     applications = results.portability.applications if results.portability else ()
     portable = {each.application: each.performance_portability for each in applications}
     scored = []
     for measured, workflow in arms:
-        facts = facts_of(
+        facts = grades.facts_of(
             measured,
             workflow,
             evidence,
@@ -122,13 +115,13 @@ def score_by_shape(
 def _score_arm(
     measurement: Measurement,
     workflow: Workflow,
-    facts: ArmFacts,
+    facts: grades.ArmFacts,
     results: Results,
     catalogue: Catalogue,
     question: Question,
 ) -> ScoredArm:
     ratings = {
-        criterion.id: rate(criterion, facts, catalogue.rubric)
+        criterion.id: grades.rate(criterion, facts, catalogue.rubric)
         for criterion in catalogue.rubric.criteria
     }
     return ScoredArm(
@@ -177,13 +170,13 @@ def _at_shape(results: Results, shape: Shape) -> Results:
 
 
 def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
-    grades = {name: rating.grade for name, rating in ratings.items()}
-    return rounded(question.priorities.weigh(grades))
+    by_criterion = {name: rating.grade for name, rating in ratings.items()}
+    return grades.rounded(question.priorities.weigh(by_criterion))
 
 
 def sort_key(scored: ScoredArm, points: float) -> tuple[float, float, str]:
     """Return the place of an arm with these points: more points, then more speed, then the name."""
-    return -rounded(points), -scored.speedup, scored.arm
+    return -grades.rounded(points), -scored.speedup, scored.arm
 
 
 def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
@@ -337,8 +330,8 @@ def possible_score(
     """
     workflow, rubric = catalogue.by_id[arm.workflow].for_arm(arm.option or ""), catalogue.rubric
     assumed = {"performance_portability": None, "speedup": speedup, "build_seconds": 0.0}
-    facts = ArmFacts({**declared_facts(workflow), **assumed}, evidence={})
-    ratings = {each.id: rate(each, facts, rubric) for each in rubric.criteria}
+    facts = grades.ArmFacts({**grades.declared_facts(workflow), **assumed}, evidence={})
+    ratings = {each.id: grades.rate(each, facts, rubric) for each in rubric.criteria}
     letters = (each for each in question.constraints if each.quantity in ratings)
     is_met = all(each.admits(ratings[each.quantity].tier) for each in letters)
     return weigh(ratings, question) if is_met else None

@@ -15,15 +15,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from advisor.domain import text
+from advisor.domain import constraints, text
 from advisor.domain.answer import Answer
-from advisor.domain.constraints import (
-    CRITERIA,
-    DEFAULT_PRIORITIES,
-    FURTHER_CRITERIA,
-    LETTERS,
-    PILLARS,
-)
 from advisor.report import parts, pictures, shortcomings
 from advisor.report.answer_lines import answer_lines, code_lines
 from advisor.report.formatting import ERROR_LEGEND, accuracy_cell, accuracy_line
@@ -49,9 +42,9 @@ def render(answer: Answer, recipe: str | None = None) -> str:
         tables=parts.tables(answer),
         sections={section.name: section.lines for section in parts.sections(answer)},
         ranking=ranking,
-        criteria={name: name.replace("_", " ") for name in CRITERIA},
-        pillars=PILLARS,
-        letters=LETTERS,
+        criteria={name: name.replace("_", " ") for name in constraints.CRITERIA},
+        pillars=constraints.PILLARS,
+        letters=constraints.LETTERS,
         columns=ranking_columns(answer, has_intervals=True),
         # On GPUs, the throughput of a forward pass is of calls that do not wait for each other.
         has_streamed_calls=answer.question.device == "cuda" and units == {"samples/s"},
@@ -71,24 +64,24 @@ def _ranking_data(answer: Answer) -> dict[str, Any]:
         {
             "arm": each.arm,
             "bonus": each.scored.bonus,
-            "grades": [each.scored.ratings[name].grade for name in CRITERIA],
+            "grades": [each.scored.ratings[name].grade for name in constraints.CRITERIA],
             "speedup": each.scored.speedup,
             "barred": bool(each.scored.failures),
             "unproven": each.scored.unproven,
         }
         for each in answer.ranking
     ]
-    weights = {name: getattr(answer.question.priorities, name) for name in CRITERIA}
+    weights = {name: getattr(answer.question.priorities, name) for name in constraints.CRITERIA}
     return {
         "run": answer.run_id,
-        "pillars": PILLARS,
-        "further_criteria": FURTHER_CRITERIA,
+        "pillars": constraints.PILLARS,
+        "further_criteria": constraints.FURTHER_CRITERIA,
         "weights": weights,
         # The part of `--priority` for the criteria whose weight is not the default.
         "further_weights": "".join(
             f",{name}={weights[name]!r}"
-            for name in FURTHER_CRITERIA
-            if weights[name] != getattr(DEFAULT_PRIORITIES, name)
+            for name in constraints.FURTHER_CRITERIA
+            if weights[name] != getattr(constraints.DEFAULT_PRIORITIES, name)
         ),
         "arms": arms,
     }

@@ -9,20 +9,11 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
+from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.arm_figures import ARM_FIGURES, ArmFigure
 from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA, LETTERS
 from advisor.domain.results import Rating
-from advisor.domain.text import (
-    MISSING,
-    format_fact,
-    format_mebibytes,
-    format_milliseconds,
-    format_number,
-    format_seconds,
-    is_unknown,
-    write_speedup,
-)
 from advisor.report.figures import checks_of
 from advisor.report.formatting import accuracy_cell, table_rows
 from probes.shape import Shape
@@ -61,7 +52,7 @@ def ranking_columns(
         RankingColumn(
             "speedup",
             "speed-up (95 %)" if has_intervals else "speed-up",
-            lambda each: write_speedup(each.speedup, unfit=unfit, interval=has_intervals),
+            lambda each: text.write_speedup(each.speedup, unfit=unfit, interval=has_intervals),
         ),
         *([] if unfit else _call_columns(answer)),
         *(_latency_columns() if has_latency and is_text and not unfit else ()),
@@ -73,9 +64,9 @@ def ranking_columns(
             "score",
             "score",
             lambda one: (
-                MISSING
+                text.MISSING
                 if _says_nothing(answer, one)
-                else format_number(one.scored.score, decimals=2)
+                else text.format_number(one.scored.score, decimals=2)
             ),
             NORMAL_WIDTH,
         ),
@@ -138,26 +129,28 @@ def _latency_columns() -> list[RankingColumn]:
 
 def _write_latency(figure: str, ranked: RankedArm) -> str:
     generated = ranked.cells[0].generation if ranked.cells else None
-    return format_milliseconds(getattr(generated, figure, None), digits=3)
+    return text.format_milliseconds(getattr(generated, figure, None), digits=3)
 
 
 def _write_figure(figure: ArmFigure, ranked: RankedArm) -> str:
     value = figure.get(ranked.measured)
     if figure.dimension == "bytes":
-        return format_mebibytes(value)
-    return format_seconds(value) if figure.dimension == "seconds" else format_number(value)
+        return text.format_mebibytes(value)
+    return (
+        text.format_seconds(value) if figure.dimension == "seconds" else text.format_number(value)
+    )
 
 
 def _letter(answer: Answer, criterion: str, ranked: RankedArm) -> str:
     rating = ranked.scored.ratings[criterion]
     # The speed-up of the baseline is 1 on any machine.
     is_uncertain = is_range(answer, ranked, rating) and ranked.arm != answer.results.baseline
-    return MISSING if is_uncertain and _says_nothing(answer, ranked) else LETTERS[rating.tier]
+    return text.MISSING if is_uncertain and _says_nothing(answer, ranked) else LETTERS[rating.tier]
 
 
 def _says_nothing(answer: Answer, ranked: RankedArm) -> bool:
     """Return whether the machine was too busy for an answer, or for the speed of this arm."""
-    is_lost = answer.results.is_unfit and is_unknown(ranked.speedup)
+    is_lost = answer.results.is_unfit and text.is_unknown(ranked.speedup)
     return answer.has_unfit_problem or is_lost
 
 
@@ -178,7 +171,7 @@ def _rank(answer: Answer, ranked: RankedArm) -> str:
     Figures of an unfit machine give no rank.
     """
     if answer.has_unfit_problem:
-        return MISSING
+        return text.MISSING
     is_advised = answer.recommendation is not None and answer.recommendation.arm == ranked.arm
     return f"{ranked.scored.rank}{'*' if is_advised else '!' if ranked.scored.failures else ''}"
 
@@ -192,11 +185,11 @@ def _call(answer: Answer, shape: Shape, ranked: RankedArm) -> str:
     cells = {each.shape: each for each in (answer.baseline.cells if answer.baseline else ())}
     cell = next((each for each in ranked.cells if each.shape == shape), None)
     if cell is None or shape not in cells:
-        return MISSING
+        return text.MISSING
     baseline, speedup = cells[shape], cell.speedup.value
     if cell.generation:
-        return format_number(baseline.throughput.value * speedup, 0)
-    return format_milliseconds(baseline.seconds.median / speedup)
+        return text.format_number(baseline.throughput.value * speedup, 0)
+    return text.format_milliseconds(baseline.seconds.median / speedup)
 
 
 def is_range(answer: Answer, ranked: RankedArm, rating: Rating) -> bool:
@@ -206,5 +199,5 @@ def is_range(answer: Answer, ranked: RankedArm, rating: Rating) -> bool:
 
 def write_fact(answer: Answer, ranked: RankedArm, rating: Rating) -> str:
     if is_range(answer, ranked, rating):
-        return write_speedup(ranked.speedup, unfit=True, in_words=True)
-    return format_fact(rating.value)
+        return text.write_speedup(ranked.speedup, unfit=True, in_words=True)
+    return text.format_fact(rating.value)

@@ -10,17 +10,7 @@ from markupsafe import Markup
 from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.text import format_interval, format_share, format_speedup, write_speedup
-from advisor.report.plots import (
-    CAPTION_HEIGHT,
-    WIDTH,
-    Axis,
-    Guide,
-    Point,
-    Scale,
-    Series,
-    horizontal_axis,
-    plot,
-)
+from advisor.report import plots
 from advisor.report.svg import Mark, Picture, circle, element, line, picture, text
 from probes.shape import Shape
 
@@ -59,17 +49,17 @@ def speedup_rows(
         band = [element("rect", "noise", x=low, y=4, width=high - low, height=bottom - 4)]
     parts = [
         *band,
-        *horizontal_axis(scale, 4, bottom),
+        *plots.horizontal_axis(scale, 4, bottom),
         line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"),
     ]
     for row, (arm, speedup) in enumerate(speedups):
         y, is_range = (row + 1) * ROW_HEIGHT - 6, unfit and speedup.low != speedup.high
         parts += _row(scale, arm, speedup, marks[arm], y, is_range=is_range)
     title = f"Speed-up over the baseline at {shape.description}"
-    return picture(title, WIDTH, bottom + CAPTION_HEIGHT, parts)
+    return picture(title, plots.WIDTH, bottom + plots.CAPTION_HEIGHT, parts)
 
 
-def _scale(speedups: Sequence[Interval], caption: str) -> Scale:
+def _scale(speedups: Sequence[Interval], caption: str) -> plots.Scale:
     """Return a scale for all values; a very wide interval is cut off, as it would squeeze them."""
     values = [1.0, *(speedup.value for speedup in speedups)]
     least, most = min(values) / ROW_CUTOFF, max(values) * ROW_CUTOFF
@@ -79,12 +69,12 @@ def _scale(speedups: Sequence[Interval], caption: str) -> Scale:
         for bound in (speedup.low, speedup.high)
         if bound is not None
     ]
-    axis = Axis(caption, is_logarithmic=False)
-    return axis.scale([*bounds, *values], ROWS_LEFT, WIDTH - 60)
+    axis = plots.Axis(caption, is_logarithmic=False)
+    return axis.scale([*bounds, *values], ROWS_LEFT, plots.WIDTH - 60)
 
 
 def _row(
-    scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float, *, is_range: bool
+    scale: plots.Scale, arm: str, speedup: Interval, mark: Mark, y: float, *, is_range: bool
 ) -> list[Markup]:
     shown = f", {write_speedup(speedup, unfit=True)}" if is_range else ""
     parts = [text(0, y - 14, f"{mark.name}{shown}", "strong" if mark.is_advised else "label")]
@@ -97,7 +87,7 @@ def _row(
     return [
         *parts,
         circle(scale.to_pixels(speedup.value), y, 5, "point", title),
-        text(WIDTH - 50, y + 4, format_speedup(speedup)),
+        text(plots.WIDTH - 50, y + 4, format_speedup(speedup)),
     ]
 
 
@@ -166,7 +156,9 @@ def _curves(
         (each.arm, [cell for cell in each.cells if cell.shape in axis.values]) for each in ranking
     ]
     series = [
-        Series(marks[arm], tuple(_point(arm, cell, axis.values[cell.shape]) for cell in cells))
+        plots.Series(
+            marks[arm], tuple(_point(arm, cell, axis.values[cell.shape]) for cell in cells)
+        )
         for arm, cells in drawn
         if cells
     ]
@@ -179,20 +171,20 @@ def _curves(
         title += f", {axis.others}"
     heights = [max(point.y, LOWEST_SPEEDUP) for each in series for point in each.points]
     sizes = [*axis.values.values()]
-    across = Axis(
+    across = plots.Axis(
         f"{axis.name}; bars are 95 % intervals",
         ticks=tuple(sizes),
         low=min(sizes) / SHAPE_MARGIN,
         high=max(sizes) * SHAPE_MARGIN,
     )
-    upward = Axis(
+    upward = plots.Axis(
         "times the baseline's speed",
         low=min(heights) / CURVE_CUTOFF,
         high=max(heights) * CURVE_CUTOFF,
     )
-    return plot(title, series, across, upward, [Guide("noise", band, is_area=True)])
+    return plots.plot(title, series, across, upward, [plots.Guide("noise", band, is_area=True)])
 
 
-def _point(arm: str, cell: Cell, value: int) -> Point:
+def _point(arm: str, cell: Cell, value: int) -> plots.Point:
     title = f"{arm}, batch {cell.shape}: {format_interval(cell.speedup, decimals=3)}"
-    return Point(value, cell.speedup.value, cell.speedup.low, cell.speedup.high, title)
+    return plots.Point(value, cell.speedup.value, cell.speedup.low, cell.speedup.high, title)

@@ -23,19 +23,10 @@ from advisor.domain.text import format_milliseconds, format_number, format_share
 from advisor.report.formatting import plain_table, table_rows
 from advisor.report.headline import first_line
 from advisor.report.other_arms import describe_equals, describe_small_gain
-from advisor.tui import panels
+from advisor.tui import panels, progress
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer_panes import describe_question
 from advisor.tui.dialogs import yes_or_no
-from advisor.tui.progress import (
-    ProcessRow,
-    current_stage,
-    describe_wait,
-    process_cells,
-    process_columns,
-    progress_rows,
-    remaining_seconds,
-)
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
 from advisor.tui.widgets import bind
@@ -97,7 +88,9 @@ it has written anything. At its end either follows."""
             self._has_stopped = not session.is_running
             self.refresh_bindings()
         active_arm = session.active_arm if session.is_running else None
-        rows = progress_rows(session.state, session.header.question, active_arm, session.skipped)
+        rows = progress.progress_rows(
+            session.state, session.header.question, active_arm, session.skipped
+        )
         self._draw_title(session)
         self._draw_stage(session, rows)
         self._draw_table(session, rows)
@@ -111,13 +104,13 @@ it has written anything. At its end either follows."""
         title = Text.assemble(("Live  ", "bold"), panels.model_name(question.model.name, 24))
         self.set_title(title, f"{facts}  {state} {run_id[-4:]}")
 
-    def _draw_stage(self, session: RunSession, rows: list[ProcessRow]) -> None:
-        stage = current_stage(
+    def _draw_stage(self, session: RunSession, rows: list[progress.ProcessRow]) -> None:
+        stage = progress.current_stage(
             session.state, session.header.question, rows, is_running=session.is_running
         )
         now = session.now()
         times = f"{panels.format_clock(now)} elapsed"
-        left = remaining_seconds(session.state, session.header.question, now)
+        left = progress.remaining_seconds(session.state, session.header.question, now)
         if left is not None and session.is_running and not session.is_paused:
             shown = panels.format_clock(abs(left))
             times += f", {shown} left" if left >= 0 else f", over its limit by {shown}"
@@ -135,7 +128,7 @@ it has written anything. At its end either follows."""
             reason = panels.printable(error or "the run has stopped", 300)
             x = "shows the results so far" if session.state.has_raced else "closes it"
             return Text(f"{reason}  (x {x})", "bold")
-        if wait := describe_wait(session.state, session.now()):
+        if wait := progress.describe_wait(session.state, session.now()):
             return Text(wait, "dim")
         silence = session.now() - session.state.at
         if silence > SILENCE_SECONDS and not session.is_finished:
@@ -146,7 +139,7 @@ it has written anything. At its end either follows."""
             return Text("What was begun within the limit, and the last checks, end first", "dim")
         return Text()
 
-    def _draw_table(self, session: RunSession, rows: list[ProcessRow]) -> None:
+    def _draw_table(self, session: RunSession, rows: list[progress.ProcessRow]) -> None:
         """Show the processes, with their present figures at the shape that was raced last."""
         answer = session.provisional
         baseline = answer.baseline if answer else None
@@ -157,9 +150,9 @@ it has written anything. At its end either follows."""
         now, entered = session.now(), session.phase_entered_at
         is_text = session.header.question.task == "generate"
         self.query_one(Table).fill(
-            process_columns(shape, generates_text=is_text),
+            progress.process_columns(shape, generates_text=is_text),
             {
-                row.arm: process_cells(
+                row.arm: progress.process_cells(
                     row, cells.get(row.arm), now - entered.get(row.arm, 0.0), fit=fit
                 )
                 for row in rows

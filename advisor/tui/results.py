@@ -19,19 +19,8 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.text import write_speedup
 from advisor.execute.execution import keeps_builds
 from advisor.report import arm_recipe, explanation, recipe_text
-from advisor.tui import actions, panels
+from advisor.tui import actions, answer_panes, panels
 from advisor.tui.advisor_screen import AdvisorScreen
-from advisor.tui.answer_panes import (
-    ANSWER_MARGIN,
-    DATE_WIDTH,
-    PANES,
-    AnswerPanel,
-    ResultsPanes,
-    ShownAnswer,
-    describe_question,
-    ranking_table,
-    render_answer_lines,
-)
 from advisor.tui.table import SelectableTable, Table
 from advisor.tui.widgets import Weights, bind
 
@@ -43,7 +32,7 @@ OF_THE_RUN = {"measure_again", "verify", "measure_missing", "resume", "leaders"}
 OF_ANOTHER_MACHINE = "possible for runs of this machine only; n asks a new question"
 FINISHED = "the run has finished, and its answer is clear or its builds are gone"
 #: The parts of the screen in the order of tab.
-PARTS = (ANSWER, RANKING, *PANES)
+PARTS = (ANSWER, RANKING, *answer_panes.PANES)
 
 
 class ResultsScreen(AdvisorScreen):
@@ -66,7 +55,7 @@ attached come from a stored run, which the first lines name and o opens."""
         bind("shift+tab", "part(-1)", priority=True),
         *[
             bind(str(number), f"show_part('{pane}')", tooltip=title)
-            for number, (pane, title) in enumerate(PANES.items(), 1)
+            for number, (pane, title) in enumerate(answer_panes.PANES.items(), 1)
         ],
         bind("c", "code", "Code", "print the recommended code in the terminal"),
         bind("r", "resume", "Resume", "go on with a run that was stopped"),
@@ -86,16 +75,16 @@ attached come from a stored run, which the first lines name and o opens."""
         bind("o", "open", "Open the run", "the stored run that this answer comes from"),
     ]
 
-    def __init__(self, shown: ShownAnswer) -> None:
+    def __init__(self, shown: answer_panes.ShownAnswer) -> None:
         super().__init__()
         #: The answer with the weights of the run, and with the weights of the bars.
         self.original = self.shown = shown
 
     def compose_body(self) -> ComposeResult:
-        with AnswerPanel(id=ANSWER):
+        with answer_panes.AnswerPanel(id=ANSWER):
             yield Static("", id="text-answer", markup=False)
         yield SelectableTable(id=RANKING)
-        yield ResultsPanes(self.original)
+        yield answer_panes.ResultsPanes(self.original)
 
     def on_mount(self) -> None:
         self.query_one(Table).focus()
@@ -143,19 +132,23 @@ attached come from a stored run, which the first lines name and o opens."""
         title = Text.assemble(
             ("Results  ", "bold"), panels.model_name(question.model.name, width * 3 // 10)
         )
-        date = f" \N{MIDDLE DOT} {answer.created:%Y-%m-%d}" if width >= DATE_WIDTH else ""
-        self.set_title(title, describe_question(question, device, width) + date)
+        date = (
+            f" \N{MIDDLE DOT} {answer.created:%Y-%m-%d}" if width >= answer_panes.DATE_WIDTH else ""
+        )
+        self.set_title(title, answer_panes.describe_question(question, device, width) + date)
         lead = "Not measured here. From a stored run: " if self.is_of_absent_gpu else ""
         lead = "With these weights: " if self.is_explored else lead
-        lines = render_answer_lines(self.shown, width - ANSWER_MARGIN, lead)
+        lines = answer_panes.render_answer_lines(
+            self.shown, width - answer_panes.ANSWER_MARGIN, lead
+        )
         self.query_one("#text-answer", Static).update(lines)
-        columns, rows = ranking_table(answer)
+        columns, rows = answer_panes.ranking_table(answer)
         unfit = answer.has_unfit_problem
         styles = {ranked.arm: "dim" for ranked in answer.ranking if ranked.scored.failures or unfit}
         if advice is not None:
             styles[advice.arm] = "bold"
         self.query_one(Table).fill(columns, rows, styles)
-        self.query_one(ResultsPanes).draw(self.shown)
+        self.query_one(answer_panes.ResultsPanes).draw(self.shown)
         self.refresh_bindings()
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
@@ -174,20 +167,20 @@ attached come from a stored run, which the first lines name and o opens."""
 
     @property
     def focused_part(self) -> str:
-        if self.focused is self.query_one(AnswerPanel):
+        if self.focused is self.query_one(answer_panes.AnswerPanel):
             return ANSWER
-        panes = self.query_one(ResultsPanes)
+        panes = self.query_one(answer_panes.ResultsPanes)
         return panes.shown if panes.has_focus_within else RANKING
 
     def on_descendant_focus(self) -> None:
-        self.set_class(self.focused_part in PANES, "-reads-pane")
+        self.set_class(self.focused_part in answer_panes.PANES, "-reads-pane")
 
     def action_part(self, steps: int) -> None:
         self.action_show_part(PARTS[(PARTS.index(self.focused_part) + steps) % len(PARTS)])
 
     def action_show_part(self, part: str) -> None:
-        if part in PANES:
-            self.query_one(ResultsPanes).show(part)
+        if part in answer_panes.PANES:
+            self.query_one(answer_panes.ResultsPanes).show(part)
         else:
             self.query_one(f"#{part}").focus()
 
@@ -259,7 +252,7 @@ recipe prints it. Log: the output of the stack."""
         ],
     ]
 
-    def __init__(self, shown: ShownAnswer, arm: str) -> None:
+    def __init__(self, shown: answer_panes.ShownAnswer, arm: str) -> None:
         super().__init__()
         self._shown, self._arm = shown, arm
 

@@ -19,7 +19,7 @@ from advisor.ask.context import Context
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.errors import ModelRefusedError
 from advisor.execute import execution
-from advisor.tui import live, run_controller
+from advisor.tui import progress, run_controller
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen
@@ -162,7 +162,7 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
 async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeline(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "current_stage", lambda *_, **__: "long " * 40)
+    monkeypatch.setattr(progress, "current_stage", lambda *_, **__: "long " * 40)
     run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.run_controller.show(RunSession(run))
