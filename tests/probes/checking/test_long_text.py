@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from top_tokens import normalised
+from lazy import lazy
+from top_tokens import keep_top_tokens, normalised
 
 from probes import arrays
-from probes.adapter import TokenLogprobs
+from probes.adapter import ModelError, TokenLogprobs
 from probes.checking import long_text
-from probes.checking.text_reference import top_token_ids
+
+text_source = lazy("probes.subjects.text_source")
 
 ROWS, PROMPT, NEW, VOCABULARY, SETS = 2, 3, 4, 40, 3
 
@@ -60,10 +62,7 @@ class Program:
     def score(self, prompts: Any, tokens: Any, rows: int) -> TokenLogprobs:
         before = np.concatenate([prompts[:rows, -1:], tokens[:rows, :-1]], axis=1)
         found = self.table[before]
-        if self.count is None:
-            return TokenLogprobs(found)
-        ids = top_token_ids(found, self.count)
-        return TokenLogprobs(np.take_along_axis(found, ids, -1), ids)
+        return TokenLogprobs(found) if self.count is None else keep_top_tokens(found, self.count)
 
 
 def score(program: Program, text: long_text.LongText, **asked: Any) -> Any:
@@ -129,3 +128,19 @@ def test_a_text_is_read_as_it_was_written(tables: tuple[Any, Any], tmp_path: pat
     for name in ("prompts", "tokens", "chosen", "ids", "logprobs"):
         assert (getattr(found, name) == getattr(text, name)).all()
     assert found.eager.keys() == text.eager.keys()
+
+
+@pytest.mark.stack
+def test_texts_are_cut_into_windows_and_others_are_refused(tmp_path: pathlib.Path) -> None:
+    file, subject = (
+        tmp_path / "texts.jsonl",
+        types.SimpleNamespace(info=types.SimpleNamespace(vocabulary=50)),
+    )
+    request = types.SimpleNamespace(long_text={"data": str(file)}, batch_sizes=[1, 2])
+    file.write_text('{"tokens": [1, 2, 3]}\n\n{"tokens": [4, 5, 49, 7, 8, 9, 10]}')
+    windows = text_source.read_sequences(subject, 4, 3, request)
+    assert windows.tolist() == [[1, 2, 3, 4], [5, 49, 7, 8]]
+    for tokens, reason in (("[1, 50, 3, 4]", "token 50"), ("[1]", "1 tokens"), ('"a"', "line 1")):
+        file.write_text(f'{{"tokens": {tokens}}}')
+        with pytest.raises(ModelError, match=reason):
+            text_source.read_sequences(subject, 2, 3, request)
