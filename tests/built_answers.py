@@ -14,16 +14,9 @@ from advisor.decide.decision import answer_from_results
 from advisor.decide.recommend import recommend
 from advisor.decide.summary import collect_results
 from advisor.decide.unmeasured import list_unmeasured
+from advisor.domain import measurement
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem, UnmeasuredArm
 from advisor.domain.errors import UserError
-from advisor.domain.measurement import (
-    BuildSeconds,
-    CallSeconds,
-    Cell,
-    Interval,
-    MemoryBytes,
-    Throughput,
-)
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
@@ -148,13 +141,15 @@ def _without_advice(
     )
 
 
-def timed_cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
+def timed_cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> measurement.Cell:
     """Return a cell whose interval extends by the factor `spread` to both sides."""
     return built_measurements.cell(
         2.0,
         0.05,
-        seconds=CallSeconds(median=seconds, low=seconds / spread, high=seconds * spread, samples=9),
-        **{"throughput": Throughput(value=1 / seconds, unit="samples/s"), **changes},
+        seconds=measurement.CallSeconds(
+            median=seconds, low=seconds / spread, high=seconds * spread, samples=9
+        ),
+        **{"throughput": measurement.Throughput(value=1 / seconds, unit="samples/s"), **changes},
     )
 
 
@@ -186,7 +181,7 @@ def with_cells(answer: Answer, arm: str, **changes: Any) -> Answer:
 def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> Answer:
     """Return a run without noise in which `compiled` has this speed-up."""
     made = run_answer(**changes)
-    interval = Interval(value=value, low=value / spread, high=value * spread)
+    interval = measurement.Interval(value=value, low=value / spread, high=value * spread)
     return with_cells(made, "compiled", speedup=interval)
 
 
@@ -196,8 +191,8 @@ def with_costs(answer: Answer) -> Answer:
     return with_measurement(
         answer,
         "compiled",
-        build_seconds=BuildSeconds(cold=80.0, warm=None),
-        memory_bytes=MemoryBytes(peak=3 << 20, source="process"),
+        build_seconds=measurement.BuildSeconds(cold=80.0, warm=None),
+        memory_bytes=measurement.MemoryBytes(peak=3 << 20, source="process"),
         correctness=(close,),
     )
 

@@ -15,22 +15,13 @@ from builders import replace
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 
 from advisor.ask.context import Context
+from advisor.domain import run_events
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.errors import MachineUnfitError, NothingViableError
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval, VisitCounts
 from advisor.domain.recommendation import DecisionWord
-from advisor.domain.run_events import (
-    EndCause,
-    LoadMeasured,
-    LoggedEvent,
-    Resumed,
-    RunEvent,
-    WorkerEnded,
-    WorkerReported,
-    WorkerSpawned,
-)
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
 from advisor.domain.text import MISSING, format_speedup
@@ -58,12 +49,12 @@ BUDGET = replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
 LIMITED = replace(QUESTION, budget=BUDGET)
 MEASURED = "Measuring batch"
 SKIPPED = Failure("skipped", "build", "by the user", skip_cause="user")
-ENDS: dict[int, EndCause] = {1: "decided", 2: "decided"}
+ENDS: dict[int, run_events.EndCause] = {1: "decided", 2: "decided"}
 
 
 def test_a_resumed_run_has_its_time_limit_again() -> None:
     state = builders.run_state({builders.BASELINE: builders.process()})
-    again = fold([LoggedEvent(seq=7, at=80.0, run_event=Resumed())], state)
+    again = fold([run_events.LoggedEvent(seq=7, at=80.0, run_event=run_events.Resumed())], state)
     assert remaining_seconds(again, LIMITED, 90.0) == pytest.approx(90)
     assert remaining_seconds(state, LIMITED, 90.0) == pytest.approx(10)
     assert remaining_seconds(state, LIMITED, 140.0) == pytest.approx(-40), "it is over its limit"
@@ -76,7 +67,7 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
         ServedRequest(at=1.0, late=0.0, ttft=ttft, seconds=1.0, itl=0.01, output_tokens=4)
         for ttft in (0.25, 0.25, 0.75, 0.75)
     )
-    block = LoadMeasured(
+    block = run_events.LoadMeasured(
         arm="compiled", process=0, rate=4.0, seconds=10.0, requests=requests, discarded=False
     )
     assert "4" not in describe_load(builders.run_state({}), load, None).plain
@@ -166,7 +157,7 @@ def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
     assert leader(undecided, other) == undecided.ranking[0].arm
 
 
-def resumed(*events: RunEvent, **changes: object) -> RunState:
+def resumed(*events: run_events.RunEvent, **changes: object) -> RunState:
     """Return a run that stopped in a race of two arms, and was resumed; then these events."""
     arms = (builders.BASELINE, "compiled")
     racing = builders.run_state(
@@ -175,7 +166,7 @@ def resumed(*events: RunEvent, **changes: object) -> RunState:
         closed={1: "decided"},
     )
     racing = replace(racing, **changes)
-    return fold(builders.events(Resumed(), *events), racing)
+    return fold(builders.events(run_events.Resumed(), *events), racing)
 
 
 def stage_of(state: RunState, active: str | None = None) -> str:
@@ -188,9 +179,9 @@ def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None
     rows = progress_rows(resumed(), QUESTION, None)
     assert {row.phase for row in rows} == {"queued"}
     arms = (builders.BASELINE, "compiled")
-    spawned = [WorkerSpawned(arm=arm, process=1, repeat=0) for arm in arms]
+    spawned = [run_events.WorkerSpawned(arm=arm, process=1, repeat=0) for arm in arms]
     assert MEASURED not in stage_of(resumed(*spawned))
-    ready = [WorkerReported(arm=arm, process=1, worker_event=Ready()) for arm in arms]
+    ready = [run_events.WorkerReported(arm=arm, process=1, worker_event=Ready()) for arm in arms]
     assert MEASURED not in stage_of(resumed(*spawned, ready[0]))
     assert MEASURED in stage_of(resumed(*spawned, *ready))
     visits = [replace(ready[1], worker_event=each) for each in builders.visits([0.1, 0.1], 2, 3)]
@@ -309,8 +300,8 @@ def test_a_pause_stops_the_clock() -> None:
 
 
 def test_a_run_pauses_only_between_sections() -> None:
-    ended = WorkerEnded(arm="quick", process=0, outcome=Outcome())
-    building = WorkerReported(
+    ended = run_events.WorkerEnded(arm="quick", process=0, outcome=Outcome())
+    building = run_events.WorkerReported(
         arm="quick", process=0, worker_event=PhaseStarted(phase="build", shape=Shape(1))
     )
     assert [execute_runner._is_between_sections(each) for each in (ended, building)] == [

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.ask.model import HUB_FORM, parse_model
 from advisor.ask.run_options import RunOptions
-from advisor.domain.errors import (
-    ModelRefusedError,
-    OptionValueError,
-    PickledWeightsError,
-    UnknownModelError,
-    UserError,
-)
+from advisor.domain import errors
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -147,7 +141,7 @@ def test_a_directory_of_weights_is_named_by_its_absolute_path(here: pathlib.Path
     [(TINY_LLAMA, "missing"), ("someone/some-model", "x" * 5000), ("demo", "hub")],
 )
 def test_weights_that_cannot_be_used_are_refused(model: str, weights_from: str) -> None:
-    with pytest.raises(ModelRefusedError) as problem:
+    with pytest.raises(errors.ModelRefusedError) as problem:
         parse(model, weights_from=weights_from)
     assert "--weights-from" in problem.value.what
 
@@ -155,7 +149,7 @@ def test_weights_that_cannot_be_used_are_refused(model: str, weights_from: str) 
 @pytest.mark.parametrize("pickle", ["pytorch_model.bin", "model.pt", "model.pth"])
 def test_pickled_weights_need_allow_pickle(here: pathlib.Path, pickle: str) -> None:
     directory = make_model(here / "model", pickle)
-    with pytest.raises(PickledWeightsError) as problem:
+    with pytest.raises(errors.PickledWeightsError) as problem:
         parse("model")
     assert pickle in problem.value.what
     assert "--allow-pickle" in problem.value.next_step
@@ -177,17 +171,17 @@ def test_a_factory_is_a_function_of_a_module_or_file(here: pathlib.Path) -> None
 @pytest.mark.parametrize(
     ("text", "error", "step"),
     [
-        ("mine:build", UnknownModelError, "did you mean mine.py:build?"),
-        ("mine", UnknownModelError, "did you mean mine.py:build?"),
-        ("mine.py", UnknownModelError, "write it after a colon: mine.py:build"),
-        ("empty.py", UnknownModelError, "write it after a colon: empty.py:build"),
-        ("mine.py:buld", OptionValueError, "did you mean build?"),
-        ("mine.py:other", OptionValueError, "use one of build"),
-        ("net.onx", UnknownModelError, f"did you mean net.onnx? Otherwise, {HUB_FORM}"),
+        ("mine:build", errors.UnknownModelError, "did you mean mine.py:build?"),
+        ("mine", errors.UnknownModelError, "did you mean mine.py:build?"),
+        ("mine.py", errors.UnknownModelError, "write it after a colon: mine.py:build"),
+        ("empty.py", errors.UnknownModelError, "write it after a colon: empty.py:build"),
+        ("mine.py:buld", errors.OptionValueError, "did you mean build?"),
+        ("mine.py:other", errors.OptionValueError, "use one of build"),
+        ("net.onx", errors.UnknownModelError, f"did you mean net.onnx? Otherwise, {HUB_FORM}"),
     ],
 )
 def test_a_file_in_this_directory_is_offered_with_its_functions(
-    text: str, error: type[UserError], step: str, here: pathlib.Path
+    text: str, error: type[errors.UserError], step: str, here: pathlib.Path
 ) -> None:
     (here / "mine.py").write_text("def build(): return 1, 2\nclass Net: ...\n")
     for name in ("empty.py", "net.onnx"):
@@ -211,13 +205,13 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(here: pathlib.P
         "def main(): print(net())\n"
         "def build(width=8):\n    model = Net(width)\n    return model, (torch.ones(4, 8),)\n"
     )
-    with pytest.raises(UnknownModelError) as refusal:
+    with pytest.raises(errors.UnknownModelError) as refusal:
         parse("models.py")
     offered = refusal.value.next_step.partition("colon: ")[2].split(" or ")
     assert offered == ["models.py:build", "models.py:net", "models.py:main"]
-    with pytest.raises(OptionValueError, match="arguments x"):
+    with pytest.raises(errors.OptionValueError, match="arguments x"):
         parse("models.py:scale")
-    with pytest.raises(OptionValueError, match="is a class"):
+    with pytest.raises(errors.OptionValueError, match="is a class"):
         parse("models.py:Net")
     assert isinstance(parse("models.py:Net", inputs="models.py:main"), FactoryModel)
 
@@ -240,30 +234,30 @@ def test_a_factory_may_be_imported_or_assigned(source: str, here: pathlib.Path) 
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("no-such-model", UnknownModelError, "unknown model"),
-        ("", UnknownModelError, ""),
-        ("/no/such/folder", UnknownModelError, "neither a file nor a directory"),
-        ("demo/bret", UnknownModelError, "unknown model"),
-        ("synthetic/cube", UnknownModelError, "not a synthetic model"),
-        ("synthetic/encoder", UnknownModelError, "not a synthetic model"),
-        ("synthetic/ffn@", UnknownModelError, "not a synthetic model"),
-        ("synthetic/ffn@-8x8", UnknownModelError, "not a valid size"),
-        ("synthetic/ffn@0x8", OptionValueError, "out of range"),
-        ("synthetic/ffn-multilayer@8x8x0", OptionValueError, "out of range"),
-        ("synthetic/ffn@131073x8", OptionValueError, "out of range"),
-        (f"synthetic/ffn@{'9' * 5000}x8", UnknownModelError, "not a valid size"),
-        ("gone.onnx", UnknownModelError, "file 'gone.onnx' does not exist"),
-        ("gone.py:build", UnknownModelError, "file 'gone.py' does not exist"),
-        ("module:not a name", UnknownModelError, "name of a function"),
-        ("mod-ule:build", UnknownModelError, "neither a module name"),
-        (".module:build", UnknownModelError, "neither a module name"),
-        ("x" * 5000, UnknownModelError, "unknown model"),
-        ("x" * 5000 + ".onnx", UnknownModelError, "does not exist"),
-        ("whole.pth", UnknownModelError, "neither a .pt2 nor an .onnx file"),
+        ("no-such-model", errors.UnknownModelError, "unknown model"),
+        ("", errors.UnknownModelError, ""),
+        ("/no/such/folder", errors.UnknownModelError, "neither a file nor a directory"),
+        ("demo/bret", errors.UnknownModelError, "unknown model"),
+        ("synthetic/cube", errors.UnknownModelError, "not a synthetic model"),
+        ("synthetic/encoder", errors.UnknownModelError, "not a synthetic model"),
+        ("synthetic/ffn@", errors.UnknownModelError, "not a synthetic model"),
+        ("synthetic/ffn@-8x8", errors.UnknownModelError, "not a valid size"),
+        ("synthetic/ffn@0x8", errors.OptionValueError, "out of range"),
+        ("synthetic/ffn-multilayer@8x8x0", errors.OptionValueError, "out of range"),
+        ("synthetic/ffn@131073x8", errors.OptionValueError, "out of range"),
+        (f"synthetic/ffn@{'9' * 5000}x8", errors.UnknownModelError, "not a valid size"),
+        ("gone.onnx", errors.UnknownModelError, "file 'gone.onnx' does not exist"),
+        ("gone.py:build", errors.UnknownModelError, "file 'gone.py' does not exist"),
+        ("module:not a name", errors.UnknownModelError, "name of a function"),
+        ("mod-ule:build", errors.UnknownModelError, "neither a module name"),
+        (".module:build", errors.UnknownModelError, "neither a module name"),
+        ("x" * 5000, errors.UnknownModelError, "unknown model"),
+        ("x" * 5000 + ".onnx", errors.UnknownModelError, "does not exist"),
+        ("whole.pth", errors.UnknownModelError, "neither a .pt2 nor an .onnx file"),
     ],
 )
 def test_an_invalid_name_is_an_error(
-    here: pathlib.Path, text: str, error: type[UserError], words: str
+    here: pathlib.Path, text: str, error: type[errors.UserError], words: str
 ) -> None:
     (here / "whole.pth").touch()
     with pytest.raises(error) as problem:
@@ -285,14 +279,14 @@ def test_an_invalid_name_is_an_error(
 def test_the_error_of_a_name_suggests_a_close_one_or_states_the_form_of_hub_names(
     text: str, *, offline: bool, step: str
 ) -> None:
-    with pytest.raises(UnknownModelError) as problem:
+    with pytest.raises(errors.UnknownModelError) as problem:
         parse(text, offline=offline)
     assert step in problem.value.next_step
 
 
 def test_a_directory_without_a_configuration_is_an_error(here: pathlib.Path) -> None:
     (here / "empty").mkdir()
-    with pytest.raises(UnknownModelError, match=r"config\.json"):
+    with pytest.raises(errors.UnknownModelError, match=r"config\.json"):
         parse("empty")
 
 
@@ -304,7 +298,7 @@ def test_a_configuration_without_a_model_type_is_an_error(
 ) -> None:
     (here / "model").mkdir()
     (here / "model" / "config.json").write_bytes(content)
-    with pytest.raises(ModelRefusedError, match=r"config\.json"):
+    with pytest.raises(errors.ModelRefusedError, match=r"config\.json"):
         parse("model")
 
 
@@ -316,7 +310,7 @@ def test_a_pointer_of_git_lfs_is_an_error(here: pathlib.Path, name: str) -> None
         (directory / "model.safetensors").write_bytes(pointer)
     else:
         (here / name).write_bytes(pointer)
-    with pytest.raises(ModelRefusedError) as problem:
+    with pytest.raises(errors.ModelRefusedError) as problem:
         parse(name)
     assert "git lfs pull" in problem.value.next_step
 

@@ -13,18 +13,8 @@ from hypothesis import strategies as st
 from advisor.ask.devices import choose_gpu
 from advisor.ask.resolve import choose_dtype, default_batch_sizes, resolve
 from advisor.ask.run_options import RunOptions
+from advisor.domain import errors
 from advisor.domain.constraints import DEFAULT_PRIORITIES, Constraint
-from advisor.domain.errors import (
-    GpuNotAttachedError,
-    MigEnabledError,
-    NoStackError,
-    OptionValueError,
-    TaskError,
-    UnknownGpuError,
-    UnknownModelError,
-    UnknownWorkflowError,
-    UserError,
-)
 from advisor.domain.machine import Gpu, Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
 from advisor.domain.question import Question
@@ -91,31 +81,31 @@ SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms
 @pytest.mark.parametrize(
     ("run_options", "error", "words"),
     [
-        ({"model": "no-such-model"}, UnknownModelError, "no-such-model"),
-        ({"gpu": "Voodoo 2"}, UnknownGpuError, "Voodoo 2"),
-        ({"batch_sizes": "one"}, OptionValueError, "'one'"),
-        ({"batch_sizes": "1,,4"}, OptionValueError, "whole numbers"),
-        ({"batch_sizes": "0"}, OptionValueError, "--batch-sizes 0"),
-        ({"batch_sizes": "65537"}, OptionValueError, "--batch-sizes 65537"),
-        ({"priority": "performance=1"}, OptionValueError, "sum to 1, not 100"),
-        ({"preset": "fastest"}, OptionValueError, "fastest"),
-        ({"require": "ttft<=200ms"}, OptionValueError, "forward"),
-        ({"require": "performance>=C,itl<=50ms"}, OptionValueError, "itl"),
-        ({**SERVED, "require": "ttft<=200ms"}, OptionValueError, "serve"),
-        ({**SERVED, "require": "accuracy<=1e-3"}, OptionValueError, "serve"),
-        ({"budget": "endless"}, OptionValueError, "endless"),
-        ({"max_build_seconds": 0.0}, OptionValueError, "--max-build-seconds 0"),
-        ({"max_build_seconds": float("nan")}, OptionValueError, "--max-build-seconds"),
-        ({"seed": -1}, OptionValueError, "--seed -1"),
-        ({"gpus_per_model": 0}, OptionValueError, "--gpus-per-model 0"),
-        ({"price_per_hour": float("inf")}, OptionValueError, "--price-per-hour inf"),
-        ({**SERVED, "percentile": 100.0}, OptionValueError, "--percentile 100"),
+        ({"model": "no-such-model"}, errors.UnknownModelError, "no-such-model"),
+        ({"gpu": "Voodoo 2"}, errors.UnknownGpuError, "Voodoo 2"),
+        ({"batch_sizes": "one"}, errors.OptionValueError, "'one'"),
+        ({"batch_sizes": "1,,4"}, errors.OptionValueError, "whole numbers"),
+        ({"batch_sizes": "0"}, errors.OptionValueError, "--batch-sizes 0"),
+        ({"batch_sizes": "65537"}, errors.OptionValueError, "--batch-sizes 65537"),
+        ({"priority": "performance=1"}, errors.OptionValueError, "sum to 1, not 100"),
+        ({"preset": "fastest"}, errors.OptionValueError, "fastest"),
+        ({"require": "ttft<=200ms"}, errors.OptionValueError, "forward"),
+        ({"require": "performance>=C,itl<=50ms"}, errors.OptionValueError, "itl"),
+        ({**SERVED, "require": "ttft<=200ms"}, errors.OptionValueError, "serve"),
+        ({**SERVED, "require": "accuracy<=1e-3"}, errors.OptionValueError, "serve"),
+        ({"budget": "endless"}, errors.OptionValueError, "endless"),
+        ({"max_build_seconds": 0.0}, errors.OptionValueError, "--max-build-seconds 0"),
+        ({"max_build_seconds": float("nan")}, errors.OptionValueError, "--max-build-seconds"),
+        ({"seed": -1}, errors.OptionValueError, "--seed -1"),
+        ({"gpus_per_model": 0}, errors.OptionValueError, "--gpus-per-model 0"),
+        ({"price_per_hour": float("inf")}, errors.OptionValueError, "--price-per-hour inf"),
+        ({**SERVED, "percentile": 100.0}, errors.OptionValueError, "--percentile 100"),
     ],
 )
 def test_each_invalid_answer_has_its_own_error(
-    run_options: dict[str, Any], error: type[UserError], words: str
+    run_options: dict[str, Any], error: type[errors.UserError], words: str
 ) -> None:
-    with pytest.raises(UserError) as problem:
+    with pytest.raises(errors.UserError) as problem:
         resolved(**run_options)
     assert type(problem.value) is error
     assert words in problem.value.what
@@ -150,7 +140,7 @@ options: dict[str, st.SearchStrategy[Any]] = {
 def test_every_accepted_answer_survives_encoding(answer: dict[str, Any]) -> None:
     try:
         asked = resolved(**answer)
-    except UserError:
+    except errors.UserError:
         return
     assert msgspec.json.decode(msgspec.json.encode(asked), type=Question) == asked
 
@@ -204,14 +194,14 @@ def test_a_gpu_is_found_by_its_names_and_by_cuda_visible_devices(
 )
 def test_a_gpu_that_is_absent_is_refused(gpus: tuple[Gpu, ...], text: str, told: str) -> None:
     machine = builders.gpu_machine(*gpus) if gpus else builders.machine()
-    with pytest.raises(UserError, match=told) as problem:
+    with pytest.raises(errors.UserError, match=told) as problem:
         choose_gpu(text, machine, SHIPPED)
     assert problem.value.exit_code == (2 if told == "unknown GPU" else 3)
 
 
 def test_an_unknown_gpu_names_an_index_only_where_one_is_attached() -> None:
     for machine, has_index in ((builders.machine(), False), (builders.gpu_machine(H100), True)):
-        with pytest.raises(UnknownGpuError) as problem:
+        with pytest.raises(errors.UnknownGpuError) as problem:
             choose_gpu("7", machine, SHIPPED)
         names = problem.value.next_step.removeprefix("use one of ").split(", ")
         assert ("0" in names) is has_index
@@ -222,7 +212,7 @@ def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
     partitioned = builders.replace(H100, mig=True)
     assert choose_gpu("", builders.gpu_machine(partitioned, H200), SHIPPED) == H200
     for text, visible_devices in (("0", None), ("", "0"), ("", "MIG-4711"), ("MIG-4711", None)):
-        with pytest.raises(MigEnabledError, match="MIG") as problem:
+        with pytest.raises(errors.MigEnabledError, match="MIG") as problem:
             choose_gpu(text, builders.gpu_machine(partitioned, H200), SHIPPED, visible_devices)
         assert "--gpu" in problem.value.next_step
         assert problem.value.exit_code == 3
@@ -232,7 +222,7 @@ def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
 def test_a_cpu_build_of_torch_cannot_use_a_gpu() -> None:
     machine = builders.machine(gpus=(H100,))
     assert choose_gpu("", machine, SHIPPED) is None
-    with pytest.raises(NoStackError) as problem:
+    with pytest.raises(errors.NoStackError) as problem:
         choose_gpu("0", machine, SHIPPED)
     assert "without CUDA" in problem.value.what
     assert "--python" in problem.value.next_step
@@ -301,7 +291,7 @@ def test_the_default_arm_is_the_first_one_under_any_name() -> None:
     ],
 )
 def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, suggestion: str) -> None:
-    with pytest.raises(UnknownWorkflowError) as problem:
+    with pytest.raises(errors.UnknownWorkflowError) as problem:
         resolved(workflows=text)
     titles = {each.id: each.title for each in SHIPPED.workflows}
     assert problem.value.next_step == f"did you mean {suggestion} ({titles[suggestion]})?"
@@ -309,7 +299,7 @@ def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, sugges
 
 @pytest.mark.parametrize("workflow", ["onnxruntime-cpu", "aotinductor"])
 def test_the_error_of_an_unknown_arm_lists_the_arms_of_its_workflow(workflow: str) -> None:
-    with pytest.raises(UnknownWorkflowError) as problem:
+    with pytest.raises(errors.UnknownWorkflowError) as problem:
         resolved(leave_out=f"{workflow}/no-such-arm")
     known = SHIPPED.by_id[workflow]
     assert known.arms
@@ -339,7 +329,7 @@ def test_no_alias_is_the_name_of_a_workflow() -> None:
 def test_a_workflow_that_is_not_measured_is_never_suggested() -> None:
     for each in SHIPPED.workflows:
         if each.not_measured is not None:
-            with pytest.raises(UnknownWorkflowError) as problem:
+            with pytest.raises(errors.UnknownWorkflowError) as problem:
                 resolved(workflows=f"{each.id}x")
             assert f"{each.id}?" not in problem.value.next_step
 
@@ -361,13 +351,17 @@ def test_a_model_is_split_over_equal_gpus_that_cuda_sees() -> None:
 @pytest.mark.parametrize(
     ("machine", "run_options", "error"),
     [
-        (builders.gpu_machine(H100, H200), {**SERVED, "gpu": "0"}, GpuNotAttachedError),
-        (builders.machine(), SERVED, GpuNotAttachedError),
-        (builders.gpu_machine(H100, H100), {"model": "demo/llama", "task": "generate"}, TaskError),
+        (builders.gpu_machine(H100, H200), {**SERVED, "gpu": "0"}, errors.GpuNotAttachedError),
+        (builders.machine(), SERVED, errors.GpuNotAttachedError),
+        (
+            builders.gpu_machine(H100, H100),
+            {"model": "demo/llama", "task": "generate"},
+            errors.TaskError,
+        ),
     ],
 )
 def test_too_few_equal_gpus_and_other_tasks_are_refused(
-    machine: Machine, run_options: dict[str, Any], error: type[UserError]
+    machine: Machine, run_options: dict[str, Any], error: type[errors.UserError]
 ) -> None:
     with pytest.raises(error):
         resolved(machine, gpus_per_model=2, **run_options)

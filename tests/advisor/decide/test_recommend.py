@@ -25,15 +25,8 @@ from kept.runs import decide_run
 from recorded_runs import SECONDS, make_header, make_run
 
 from advisor.ask import planning
-from advisor.decide import scoring
+from advisor.decide import recommend, scoring
 from advisor.decide.costs import break_even, find_break_even, first_to_serve, price
-from advisor.decide.recommend import (
-    agrees_with,
-    choose_guideline,
-    further_budget,
-    machine_unfit,
-    undecided_workflows,
-)
 from advisor.domain.answer import RankedArm, UnmeasuredArm
 from advisor.domain.constraints import Constraint, FailedConstraint, Priorities
 from advisor.domain.errors import MachineUnfitError
@@ -155,7 +148,7 @@ def test_each_deployment_has_its_guideline(
     asked = builders.question(
         task=task, device=device, priorities=SHIPPED.presets.priorities[preset].priorities
     )
-    chosen = builders.known(choose_guideline(SHIPPED.guidelines, asked))
+    chosen = builders.known(recommend.choose_guideline(SHIPPED.guidelines, asked))
     assert chosen.id == expected
 
 
@@ -178,7 +171,7 @@ def test_the_measurement_agrees_with_a_guideline_or_not(
     advised: str, as_good: tuple[str, ...], measured: tuple[str, ...], *, agrees: bool | None
 ) -> None:
     research = next(each for each in SHIPPED.guidelines if each.id == "research")
-    assert agrees_with(research, advised, as_good, measured) is agrees
+    assert recommend.agrees_with(research, advised, as_good, measured) is agrees
 
 
 def timed(
@@ -423,9 +416,9 @@ def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
         built_answers.with_decision(made, word=word, contenders=contenders).recommendation
         for word in ("OPEN", "CLEAR")
     )
-    assert undecided_workflows(undecided, question) == ("openvino", "iree")
-    assert undecided_workflows(clear, question) == question.workflows
-    assert undecided_workflows(None, question) == question.workflows
+    assert recommend.undecided_workflows(undecided, question) == ("openvino", "iree")
+    assert recommend.undecided_workflows(clear, question) == question.workflows
+    assert recommend.undecided_workflows(None, question) == question.workflows
 
 
 @pytest.mark.parametrize(
@@ -452,7 +445,7 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
     line = " ".join(built_answers.advised(answer).advice.next_steps)
     named = {name for name in presets.budgets if f"--budget {name}" in line}
     assert named == {following} - {spent}
-    assert further_budget(answer, run.header().catalogue).name == following
+    assert recommend.further_budget(answer, run.header().catalogue).name == following
 
 
 def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
@@ -461,18 +454,18 @@ def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expec
     (measured,) = noisy.measurements
     ends = Interval(value=2.0, low=1.4, high=4.0)
     leader = RankedArm(builders.scored_arm("one"), replace(measured, speedup=ends))
-    further, last = (machine_unfit(noisy, each, leader, leader) for each in (again, ""))
+    further, last = (recommend.machine_unfit(noisy, each, leader, leader) for each in (again, ""))
     fast = replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
     fastest = RankedArm(builders.scored_arm("two"), fast)
-    told = machine_unfit(noisy, "", leader, fastest).what
+    told = recommend.machine_unfit(noisy, "", leader, fastest).what
     nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
-    undecided = machine_unfit(noisy, "", unknown, unknown).what
+    undecided = recommend.machine_unfit(noisy, "", unknown, unknown).what
     slower = replace(measured, speedup=Interval(value=4.2, low=0.6, high=8.0))
     maybe_slower = RankedArm(builders.scored_arm("two"), slower)
-    assert machine_unfit(noisy, "", maybe_slower, maybe_slower).what == undecided
+    assert recommend.machine_unfit(noisy, "", maybe_slower, maybe_slower).what == undecided
     late = [builders.unmeasured("three", fix="ask again with --budget 5min")]
     busy = replace(noisy, visits=VisitCounts(made=10, discarded=0, unfit=6))
-    longer = machine_unfit(busy, "", unknown, unknown, late=late).next_step
+    longer = recommend.machine_unfit(busy, "", unknown, unknown, late=late).next_step
     texts = [further.what, further.next_step, last.next_step, told, undecided, longer]
     expect("machine-unfit", texts)

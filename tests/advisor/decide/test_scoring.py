@@ -11,16 +11,7 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.decide import scoring
-from advisor.decide.grades import (
-    ArmFacts,
-    FactValue,
-    describe_rule,
-    facts_of,
-    figure_for,
-    grade_of,
-    rate,
-)
+from advisor.decide import grades, scoring
 from advisor.decide.scoring import find_failures
 from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constraints import CRITERIA, Constraint, FailedConstraint
@@ -39,7 +30,7 @@ def test_facts_come_from_the_measurement_and_the_declaration() -> None:
     )
     build = BuildSeconds(cold=3.0, warm=None, worst=2.0)
     measured = builders.measurement(speedup=1.5, low=1.3, build_seconds=build)
-    facts = facts_of(measured, workflow).values
+    facts = grades.facts_of(measured, workflow).values
     names = ("speedup", "build_seconds", "vendors", "export_step", "own_environment")
     assert [facts[name] for name in names] == [1.5, 2.0, 2, True, True]
 
@@ -106,7 +97,7 @@ def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
 
 
 def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
-    facts = facts_of(builders.measurement(), builders.workflow()).values
+    facts = grades.facts_of(builders.measurement(), builders.workflow()).values
     assert set(builders.shipped_catalogue().rubric.facts) == set(facts)
 
 
@@ -221,7 +212,7 @@ CRITERION = Criterion(
         TierRule(tier=tier, basis="ours", source="a test", why=f"why {tier}") for tier in (3, 2, 1)
     ),
 )
-BEST: dict[str, FactValue] = {"speedup": 1.2, "build_seconds": 30.0, "artefact_scope": "any"}
+BEST: dict[str, grades.FactValue] = {"speedup": 1.2, "build_seconds": 30.0, "artefact_scope": "any"}
 
 
 @pytest.mark.parametrize(
@@ -240,9 +231,9 @@ BEST: dict[str, FactValue] = {"speedup": 1.2, "build_seconds": 30.0, "artefact_s
     ],
 )
 def test_the_smallest_grade_of_the_facts_counts(
-    changes: dict[str, FactValue], tier: int, grade: float
+    changes: dict[str, grades.FactValue], tier: int, grade: float
 ) -> None:
-    rating = rate(CRITERION, ArmFacts({**BEST, **changes}, {}), RUBRIC)
+    rating = grades.rate(CRITERION, grades.ArmFacts({**BEST, **changes}, {}), RUBRIC)
     assert rating.tier == tier
     assert rating.grade == pytest.approx(grade, abs=2e-3)
 
@@ -250,19 +241,19 @@ def test_the_smallest_grade_of_the_facts_counts(
 def test_a_linear_rule_is_linear_between_its_knots() -> None:
     knots = ((0.0, 1.0), (0.1, 2.0), (0.5, 3.0))
     share = rule("share", knots=knots, between="linear", below="flat")
-    found = [grade_of(share, value) for value in (-1.0, 0.0, 0.05, 0.1, 0.3, 0.5, 0.7)]
+    found = [grades.grade_of(share, value) for value in (-1.0, 0.0, 0.05, 0.1, 0.3, 0.5, 0.7)]
     assert found == pytest.approx([1.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5])
-    assert [figure_for(share, grade) for grade in (1.5, 2.5)] == pytest.approx([0.05, 0.3])
-    assert describe_rule(share) == "share: A >= 0.3, B >= 0.05"
+    assert [grades.figure_for(share, grade) for grade in (1.5, 2.5)] == pytest.approx([0.05, 0.3])
+    assert grades.describe_rule(share) == "share: A >= 0.3, B >= 0.05"
 
 
 def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_letter_needs() -> None:
-    facts: dict[str, FactValue] = {
+    facts: dict[str, grades.FactValue] = {
         "speedup": 1.5,
         "build_seconds": 300.0,
         "artefact_scope": "vendor",
     }
-    rating = rate(CRITERION, ArmFacts(facts, {}), RUBRIC)
+    rating = grades.rate(CRITERION, grades.ArmFacts(facts, {}), RUBRIC)
     assert (rating.fact, rating.value, rating.evidence) == ("artefact_scope", "vendor", "declared")
     assert (rating.source, rating.why) == ("source of artefact_scope", "why 2")
     assert rating.rule == "artefact_scope: A any, B any or vendor"
@@ -274,7 +265,7 @@ def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_lette
 def test_an_optional_unknown_fact_is_left_out() -> None:
     optional = builders.replace(SCOPE, optional=True)
     criterion = builders.replace(CRITERION, grades=(SPEED, SECONDS, optional))
-    facts = ArmFacts({**BEST, "artefact_scope": None}, {})
-    assert rate(criterion, facts, RUBRIC).tier == 3
+    facts = grades.ArmFacts({**BEST, "artefact_scope": None}, {})
+    assert grades.rate(criterion, facts, RUBRIC).tier == 3
     alone = builders.replace(CRITERION, grades=(optional,))
-    assert rate(alone, facts, RUBRIC).grade == 0.0
+    assert grades.rate(alone, facts, RUBRIC).grade == 0.0

@@ -13,18 +13,9 @@ from builders import replace
 from built_measurements import rate_level
 from simulated_queue import SHARE, Load, measure_server, true_goodput
 
+from advisor.decide import serving
 from advisor.decide.goodput import GoodputSearch, compare_processes, estimate_goodput
 from advisor.decide.load_blocks import LoadCounts, count_groups, group_size, levels_of, meets_limits
-from advisor.decide.serving import (
-    compare_with_asked_rate,
-    estimate_deviation,
-    goodput_bound,
-    goodput_of_arm,
-    is_saturated,
-    may_lead,
-    servers_for,
-    summarise_server,
-)
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import EnergyMeasured, LoadMeasured
@@ -88,7 +79,7 @@ def test_a_request_has_to_meet_both_limits(served: ServedRequest, expected: bool
 def test_discarded_blocks_do_not_change_the_goodput() -> None:
     blocks = (block(2.0, 40, 0), block(4.0, 38, 2), block(8.0, 1, 40))
     disturbed = (*blocks, block(1.0, 0, 50, discarded=True))
-    assert goodput_of_arm(state_of(disturbed), "slow", LOAD, 0) == goodput_of_arm(
+    assert serving.goodput_of_arm(state_of(disturbed), "slow", LOAD, 0) == serving.goodput_of_arm(
         state_of(blocks), "slow", LOAD, 0
     )
 
@@ -98,8 +89,8 @@ def test_two_processes_that_differ_widen_the_intervals() -> None:
         first = (block(2.0, 60, 0), block(4.0, 57, 3), block(6.0, 20, 40))
         second = (block(2.0 * shift, 60, 0), block(4.0 * shift, 57, 3), block(6.0 * shift, 20, 40))
         state = state_of(first, second)
-        found = builders.known(goodput_of_arm(state, "slow", LOAD, 0))
-        return estimate_deviation(state, {"slow": found}, LOAD, builders.NOISE)
+        found = builders.known(serving.goodput_of_arm(state, "slow", LOAD, 0))
+        return serving.estimate_deviation(state, {"slow": found}, LOAD, builders.NOISE)
 
     assert deviation(1.0) == pytest.approx(builders.NOISE.process_deviation, rel=0.5)
     assert deviation(2.0) > 0.1
@@ -123,8 +114,8 @@ def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
     refused = request(ttft=None, itl=None, failure="refused")
     failed = replace(block(9.0, 0, 0), requests=(refused,))
     state = state_of((*blocks, failed))
-    found = goodput_of_arm(state, "slow", LOAD, 0)
-    served = summarise_server(state, "slow", found, question, 0.01)
+    found = serving.goodput_of_arm(state, "slow", LOAD, 0)
+    served = serving.summarise_server(state, "slow", found, question, 0.01)
     counts = [(level.rate, level.requests) for level in served.levels]
     assert counts == [(2.0, 40), (4.0, 80), (8.0, 41), (9.0, 1)]
     goodput = builders.known(served.goodput).value
@@ -158,7 +149,7 @@ def test_the_energy_of_a_token_is_that_of_the_most_requests_at_once(
     (process,) = state.processes["slow"]
     loaded = replace(process, closed_loops=tuple(loops), energy=tuple(energy))
     state = replace(state, processes={"slow": (loaded,)})
-    served = summarise_server(state, "slow", None, builders.question(load=LOAD), 0.01)
+    served = serving.summarise_server(state, "slow", None, builders.question(load=LOAD), 0.01)
     assert served.joules_per_token == (None if per_token is None else pytest.approx(per_token))
 
 
@@ -178,7 +169,7 @@ GOODPUT = Interval(value=10.0, low=8.0, high=12.0)
 def test_servers_share_the_rate_so_that_none_exceeds_its_goodput(
     rate: float, verdict: str, servers: tuple[int, int, int]
 ) -> None:
-    found = builders.known(compare_with_asked_rate(GOODPUT, [], rate, None))
+    found = builders.known(serving.compare_with_asked_rate(GOODPUT, [], rate, None))
     assert found.verdict == verdict
     assert (found.servers, found.fewest_servers, found.most_servers) == servers
     assert found.level is None
@@ -193,7 +184,9 @@ def test_the_latency_is_that_at_the_rate_of_each_server(
     rates: tuple[float, ...], nearest: float | None
 ) -> None:
     found = builders.known(
-        compare_with_asked_rate(GOODPUT, [*map(rate_level, rates)], 40.0, price_per_hour=2.5)
+        serving.compare_with_asked_rate(
+            GOODPUT, [*map(rate_level, rates)], 40.0, price_per_hour=2.5
+        )
     )
     assert found.level == (rate_level(nearest) if nearest else None)
     assert found.price_per_hour == 10.0
@@ -206,12 +199,12 @@ def test_the_latency_is_that_at_the_rate_of_each_server(
 def test_without_a_goodput_or_a_rate_nothing_is_compared(
     goodput: Interval | None, rate: float | None
 ) -> None:
-    assert compare_with_asked_rate(goodput, [], rate, None) is None
+    assert serving.compare_with_asked_rate(goodput, [], rate, None) is None
 
 
 def test_a_multiple_of_the_goodput_needs_no_further_server() -> None:
-    assert servers_for(0.3, 0.1) == 3
-    assert servers_for(0.01, 5.0) == 1
+    assert serving.servers_for(0.3, 0.1) == 3
+    assert serving.servers_for(0.01, 5.0) == 1
 
 
 RULES = builders.shipped_catalogue().serving
@@ -248,14 +241,14 @@ def state_of_two(slow: ProcessState, fast: ProcessState = FAST) -> RunState:
 def test_a_server_is_saturated_when_more_requests_at_once_are_no_faster(
     rates: tuple[float, ...], saturated: bool
 ) -> None:
-    assert is_saturated([loop(rate) for rate in rates], GAIN) is saturated
+    assert serving.is_saturated([loop(rate) for rate in rates], GAIN) is saturated
 
 
 def test_the_goodput_is_below_capacity_and_below_rates_that_half_of_the_requests_miss() -> None:
-    assert goodput_bound([process(loops=(2.0, 2.4))], LOAD, GAIN) == 2.4
-    assert goodput_bound([process(loops=(2.0, 5.0))], LOAD, GAIN) is None
+    assert serving.goodput_bound([process(loops=(2.0, 2.4))], LOAD, GAIN) == 2.4
+    assert serving.goodput_bound([process(loops=(2.0, 5.0))], LOAD, GAIN) is None
     missed = process(blocks=(block(1.0, 30, 2), block(1.5, 20, 12), block(2.0, 5, 30)))
-    assert goodput_bound([missed], LOAD, GAIN) == 2.0
+    assert serving.goodput_bound([missed], LOAD, GAIN) == 2.0
 
 
 def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput_or_is_below_it() -> None:
@@ -267,14 +260,14 @@ def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput_or_is_bel
         (process(blocks=ladder(0.4)), False),
         (process(blocks=ladder(0.9)), True),
     ):
-        assert may_lead(state_of_two(slow), "slow", LOAD, RULES, 0) is expected
-    assert may_lead(state_of_two(process(loops=(1.0, 1.1))), "fast", LOAD, RULES, 0)
+        assert serving.may_lead(state_of_two(slow), "slow", LOAD, RULES, 0) is expected
+    assert serving.may_lead(state_of_two(process(loops=(1.0, 1.1))), "fast", LOAD, RULES, 0)
 
 
 def test_a_failed_arm_excludes_no_other_one() -> None:
     failed = replace(FAST, outcome=Outcome(Failure("incorrect", phase="sustain", reason="wrong")))
     state = state_of_two(process(loops=(1.0, 1.1)), failed)
-    assert may_lead(state, "slow", LOAD, RULES, 0)
+    assert serving.may_lead(state, "slow", LOAD, RULES, 0)
 
 
 @pytest.mark.slow

@@ -14,14 +14,7 @@ from nvml import UUID, FakeNvml, gpu_process
 
 from advisor.domain.machine import GpuProcess, MachineActivity
 from advisor.domain.run_events import QuietChecked
-from advisor.execute.quiet import (
-    CpuSeconds,
-    check_now,
-    find_problems,
-    read_activity,
-    read_cpu_seconds,
-    wait_until_quiet,
-)
+from advisor.execute import quiet
 from advisor.probing.nvml import Device
 from advisor.report.formatting import describe_check
 
@@ -47,28 +40,28 @@ ELSEWHERE = CpuTimes(user=50.0, system=4.0, idle=20.0)
     ("times", "expected"),
     [
         # Guests are counted in `user`, too.
-        (LINUX, CpuSeconds(idle=30.0, stolen=6.0, total=90.0)),
-        (ELSEWHERE, CpuSeconds(idle=20.0, stolen=0.0, total=74.0)),
+        (LINUX, quiet.CpuSeconds(idle=30.0, stolen=6.0, total=90.0)),
+        (ELSEWHERE, quiet.CpuSeconds(idle=20.0, stolen=0.0, total=74.0)),
     ],
 )
 def test_the_seconds_of_the_processors_are_counted_that_this_process_may_use(
-    monkeypatch: pytest.MonkeyPatch, times: CpuTimes, expected: CpuSeconds
+    monkeypatch: pytest.MonkeyPatch, times: CpuTimes, expected: quiet.CpuSeconds
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1}, raising=False)
     monkeypatch.setattr(psutil, "cpu_times", lambda *, percpu: [ELSEWHERE, times] * percpu)
-    assert read_cpu_seconds() == expected
+    assert quiet.read_cpu_seconds() == expected
 
 
 def read(nvml: FakeNvml | None = None, gpus: int = 1, processors: int = 4) -> MachineActivity:
     """Return the load of two usable of `processors` processors over 0.9 s; a quarter is busy."""
     clock = FakeClock()
 
-    def cpu_seconds() -> CpuSeconds:
+    def cpu_seconds() -> quiet.CpuSeconds:
         total = clock.perf_counter() * processors
-        return CpuSeconds(idle=total * 0.75, stolen=total * 0.1, total=total)
+        return quiet.CpuSeconds(idle=total * 0.75, stolen=total * 0.1, total=total)
 
     devices = [Device.of(UUID, nvml)] * gpus if nvml else []
-    return read_activity(2, devices, 0.9, clock.perf_counter, clock.sleep, cpu_seconds)
+    return quiet.read_activity(2, devices, 0.9, clock.perf_counter, clock.sleep, cpu_seconds)
 
 
 def test_idle_processors_are_counted_over_the_interval() -> None:
@@ -138,7 +131,7 @@ def test_the_busiest_the_slowest_and_the_hottest_of_several_gpus_count() -> None
     ],
 )
 def test_what_disturbs_is_found(changes: dict[str, object], problems: tuple[str, ...]) -> None:
-    check = check_now(lambda _: builders.replace(QUIET, **changes), LIMITS)
+    check = quiet.check_now(lambda _: builders.replace(QUIET, **changes), LIMITS)
     assert check.problems == problems
     assert (describe_check(check, waits=False) is None) == (not problems)
 
@@ -153,7 +146,7 @@ def wait(
         clock.advance(seconds)
         return left.pop(0) if len(left) > 1 else left[0]
 
-    checks = list(wait_until_quiet(read, LIMITS, allowed_seconds, clock.perf_counter))
+    checks = list(quiet.wait_until_quiet(read, LIMITS, allowed_seconds, clock.perf_counter))
     return checks, clock.perf_counter()
 
 
@@ -175,6 +168,6 @@ def test_waiting_ends_when_the_machine_is_quiet_or_at_the_limit(
 ) -> None:
     checks, seconds = wait(loads, allowed)
     assert [checked.waits for checked in checks] == waits
-    assert checks[-1].check.problems == find_problems(loads[-1], LIMITS)
+    assert checks[-1].check.problems == quiet.find_problems(loads[-1], LIMITS)
     assert checks[-1].check.waited_seconds == pytest.approx(waited)
     assert seconds == pytest.approx(SAMPLE + waited)

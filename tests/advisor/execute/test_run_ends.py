@@ -15,17 +15,10 @@ import sessions
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.decide import trust
+from advisor.domain import run_events
 from advisor.domain.answer import Answer
 from advisor.domain.errors import BuildsAreGoneError, UserError
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import (
-    Finished,
-    ProvisionalAnswer,
-    RaceClosed,
-    RaceOpened,
-    RepetitionStarted,
-    Resumed,
-)
 from advisor.domain.run_state import ProcessState
 from advisor.execute.execution import execute
 from advisor.report.answer_files import answer_of_run
@@ -67,9 +60,9 @@ def test_a_build_without_end_delays_neither_races_nor_the_answer_which_names_the
     for event in execute(run, context):
         for report, _ in sessions.reports_of([event], Prepared):
             clock.ahead_seconds += 40 * (report.arm == "quick")
-        if isinstance(event.run_event, ProvisionalAnswer):
+        if isinstance(event.run_event, run_events.ProvisionalAnswer):
             clock.ahead_seconds += 70
-    (found,) = sessions.of_kind(run.events(), ProvisionalAnswer)
+    (found,) = sessions.of_kind(run.events(), run_events.ProvisionalAnswer)
     assert found.waiting == (HANGING,)
     answer = answer_of_run(run)
     assert run.state().finished
@@ -122,7 +115,7 @@ def test_a_repetition_at_the_end_has_two_rounds(module_context: Context) -> None
 def test_a_repetition_whose_builds_take_too_long_ends_with_the_run(module_context: Context) -> None:
     clock, context, run = new_run(module_context, STANDARD)
     for event in execute(run, context):
-        clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
+        clock.ahead_seconds += 2000 * isinstance(event.run_event, run_events.RepetitionStarted)
     assert [each.visits for each in repeated_processes(run)] == [()] * 3
     assert run.state().finished
     assert built_answers.advised(answer_of_run(run)).decision.timed_once
@@ -143,7 +136,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     clock, context, run = new_run(module_context, STANDARD)
     phases = set()
     for event in execute(run, context):
-        clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
+        clock.ahead_seconds += 2000 * isinstance(event.run_event, run_events.RaceClosed)
         phases |= {phase.phase for _, phase in sessions.reports_of([event], PhaseStarted)}
     assert not run.state().repeats, "none begins after the time of the run"
     assert not phases & {"sustain", "new-shapes"}, "nor do they"
@@ -152,10 +145,10 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     assert run.scratch.is_dir()
 
     again = [type(event.run_event) for event in execute(run, context)]
-    assert again[0] == Resumed
-    assert again.count(RepetitionStarted) == 2, "those of the budget"
-    assert RaceOpened not in again
-    assert again[-1] == Finished
+    assert again[0] == run_events.Resumed
+    assert again.count(run_events.RepetitionStarted) == 2, "those of the budget"
+    assert run_events.RaceOpened not in again
+    assert again[-1] == run_events.Finished
     certainty = built_answers.advised(answer_of_run(run)).decision
     assert not certainty.timed_once
     shutil.rmtree(run.scratch, ignore_errors=True)

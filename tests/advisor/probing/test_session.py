@@ -37,16 +37,7 @@ from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.processes import process_tree
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
-from probes.events import (
-    Created,
-    Imported,
-    Opened,
-    PhaseStarted,
-    Ready,
-    Visited,
-    WarmedUp,
-    Workload,
-)
+from probes import events
 from probes.outcome import Outcome
 from probes.shape import Shape
 
@@ -73,24 +64,26 @@ class FakeMemory(DeviceMemoryMonitor):
 def test_an_arm_is_imported_built_visited_and_stopped(session: WorkerSession) -> None:
     up = start_workers(session, QUICK)
     assert outcomes_by_arm(up) == {REFERENCE: Outcome()}
-    assert worker_events_of(up, Workload) == [
-        Workload(shape=Shape(2), flops=256),
-        Workload(shape=Shape(4), flops=512),
+    assert worker_events_of(up, events.Workload) == [
+        events.Workload(shape=Shape(2), flops=256),
+        events.Workload(shape=Shape(4), flops=512),
     ]
-    assert len(worker_events_of(up, Imported, "quick")) == 1
-    assert not worker_events_of(up, Opened, "quick"), "nothing is built before its turn"
+    assert len(worker_events_of(up, events.Imported, "quick")) == 1
+    assert not worker_events_of(up, events.Opened, "quick"), "nothing is built before its turn"
 
     built = list(session.build("quick"))
-    phases = [(each.phase, each.shape) for each in worker_events_of(built, PhaseStarted)]
+    phases = [(each.phase, each.shape) for each in worker_events_of(built, events.PhaseStarted)]
     of_a_size = [(phase, Shape(size)) for phase in ("build", "correctness") for size in (2, 4)]
     warmed_up = [("warmup", Shape(size)) for size in (2, 4)]
     assert phases == [("open", None), *of_a_size, *warmed_up, ("measure", None)]
-    assert worker_events_of(built, Ready)
+    assert worker_events_of(built, events.Ready)
 
-    warm = [warm.shape for warm in worker_events_of(built, WarmedUp)]
+    warm = [warm.shape for warm in worker_events_of(built, events.WarmedUp)]
     assert warm == [Shape(2), Shape(4)]
     for number, batch_size in enumerate((4, 2, 4), start=1):
-        (visited,) = worker_events_of(session.visit("quick", Shape(batch_size), number), Visited)
+        (visited,) = worker_events_of(
+            session.visit("quick", Shape(batch_size), number), events.Visited
+        )
         assert session.last_visit("quick") == visited
         assert (visited.shape, visited.round) == (Shape(batch_size), number)
 
@@ -104,7 +97,7 @@ def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: WorkerSess
     (scratch / "tmp").write_text("an earlier process put it there", encoding="utf-8")
     again = list(session.start([(QUICK, 1)], built=["quick"]))
     assert [each.process for each in of_kind(again, WorkerSpawned)] == [1]
-    assert len(worker_events_of(again, Imported, "quick")) == 1
+    assert len(worker_events_of(again, events.Imported, "quick")) == 1
 
 
 def test_a_visit_ends_when_its_worker_is_idle(
@@ -126,7 +119,7 @@ def test_three_workers_import_at_a_time_on_two_processors(session: WorkerSession
     arms = [builders.arm(f"quick/{number}") for number in range(4)]
     importing = [0]
     for run_event in start_workers(session, *arms):
-        ended = len(worker_events_of([run_event], Imported))
+        ended = len(worker_events_of([run_event], events.Imported))
         importing.append(importing[-1] + isinstance(run_event, WorkerSpawned) - ended)
     assert (max(importing), importing[-1]) == (3, 0)
 
@@ -150,10 +143,10 @@ def test_models_are_created_before_the_reference_has_written_its_outputs(
     list(session.start_reference(BASELINE, 0))
     list(session.start([(QUICK, 0)]))
     received = list(session.create_models())
-    assert worker_events_of(received, Ready, REFERENCE)
+    assert worker_events_of(received, events.Ready, REFERENCE)
     received += session.build(QUICK.id)
-    assert len(worker_events_of(received, Created, QUICK.id)) == 1
-    assert len(worker_events_of(received, Opened, QUICK.id)) == 1
+    assert len(worker_events_of(received, events.Created, QUICK.id)) == 1
+    assert len(worker_events_of(received, events.Opened, QUICK.id)) == 1
     assert session.is_warmed_up(QUICK.id)
     assert outcomes_by_arm([*received, *session.finish_reference()]) == {REFERENCE: Outcome()}
 
@@ -205,7 +198,8 @@ def test_a_pause_after_a_section_is_not_measured(
         for run_event in run_events:
             received.append(run_event)
             hours += bool(
-                worker_events_of([run_event], Ready) or worker_events_of([run_event], Visited)
+                worker_events_of([run_event], events.Ready)
+                or worker_events_of([run_event], events.Visited)
             )
 
     list(session.start_reference(BASELINE, 0))
@@ -243,7 +237,7 @@ def test_a_known_allocation_checks_the_memory_counter(
         received = list(session.check_memory())
     (checked,) = of_kind(received, MemoryChecked)
     assert checked.seen_bytes == pytest.approx(share * checked.allocated_bytes)
-    assert worker_events_of(received[-1:], Ready, REFERENCE)
+    assert worker_events_of(received[-1:], events.Ready, REFERENCE)
     assert held_bytes == 0, "the worker has freed the memory"
     assert outcomes_by_arm(session.finish_reference()) == {REFERENCE: Outcome()}
 
@@ -282,7 +276,7 @@ def test_files_of_an_interrupted_process_are_not_read(
     directory.mkdir(parents=True)
     (directory / "response.json").write_text('{"status": "completed"}')
     (directory / "events.jsonl").write_text('{"event": "ready"}\n')
-    assert not worker_events_of(start_workers(session, QUICK), Ready, QUICK.id)
+    assert not worker_events_of(start_workers(session, QUICK), events.Ready, QUICK.id)
     assert session.is_running(QUICK.id)
 
 

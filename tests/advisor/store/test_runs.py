@@ -16,13 +16,7 @@ import platformdirs
 import pytest
 from recorded_runs import IDS, make_planned_run, planned_header
 
-from advisor.domain.errors import (
-    NewerVersionError,
-    NotWritableError,
-    RunFileError,
-    RunIsActiveError,
-    UnknownRunError,
-)
+from advisor.domain import errors
 from advisor.domain.run_events import ArmsPlanned, Finished, Resumed, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import SCHEMA
 from advisor.store import runs
@@ -81,13 +75,13 @@ def test_the_writer_removes_a_partial_last_line(run: Run) -> None:
 def test_a_damaged_line_raises_an_error(run: Run, line: bytes) -> None:
     append_raw(run, line)
     for read in (run.events, run.state, lambda: run.read_events_after(0)):
-        with pytest.raises(RunFileError, match="damaged"):
+        with pytest.raises(errors.RunFileError, match="damaged"):
             read()
 
 
 def test_a_run_without_a_plan_raises_an_error_and_is_not_resumed(three_runs: Store) -> None:
     run = three_runs.create(planned_header("20261122-000000-0000"))
-    with pytest.raises(RunFileError, match="before its plan") as problem:
+    with pytest.raises(errors.RunFileError, match="before its plan") as problem:
         run.state()
     assert run.directory.name in problem.value.next_step
     assert ids_of_resumable_runs(three_runs)[0] == IDS[1]
@@ -102,10 +96,10 @@ def test_missing_or_inconsistent_events_raise_an_error(home: pathlib.Path) -> No
     for missing in range(2):
         events = builders.events(*run_events)
         del events[missing]
-        with pytest.raises(RunFileError, match="missing"):
+        with pytest.raises(errors.RunFileError, match="missing"):
             make_planned_run(home, IDS[missing], *events).state()
     unknown_arm = WorkerReported(arm="nobody", process=0, worker_event=Ready())
-    with pytest.raises(RunFileError, match="do not fit together"):
+    with pytest.raises(errors.RunFileError, match="do not fit together"):
         make_planned_run(home, IDS[2], *builders.events(*run_events, unknown_arm)).state()
 
 
@@ -114,7 +108,7 @@ def test_files_that_cannot_be_opened_raise_an_error(run: Run) -> None:
         (run.directory / name).unlink()
         if name == "events.jsonl":  # no event is stored yet where it is missing
             (run.directory / name).mkdir()
-        with pytest.raises(RunFileError, match="cannot be read"):
+        with pytest.raises(errors.RunFileError, match="cannot be read"):
             read()
 
 
@@ -135,7 +129,7 @@ def test_a_header_that_is_damaged_or_of_another_version_says_so(
     run: Run, content: bytes, words: str
 ) -> None:
     (run.directory / "run.json").write_bytes(content)
-    with pytest.raises(RunFileError, match=words) as problem:
+    with pytest.raises(errors.RunFileError, match=words) as problem:
         run.header()
     assert problem.value.next_step
 
@@ -146,7 +140,7 @@ def test_a_run_of_a_newer_version_says_so(run: Run, version: str) -> None:
     (run.directory / "run.json").write_text(json.dumps({"schema": newer, "unknown": True}))
     append_raw(run, b'{"seq": 2, "at": 0, "run_event": {"event": "of_a_newer_version"}}\n')
     for read in (run.header, run.events, run.state):
-        with pytest.raises(NewerVersionError) as problem:
+        with pytest.raises(errors.NewerVersionError) as problem:
             read()
         assert newer[:30] in problem.value.what
         assert SCHEMA in problem.value.what
@@ -155,7 +149,7 @@ def test_a_run_of_a_newer_version_says_so(run: Run, version: str) -> None:
 
 def test_only_one_process_writes_a_run_at_a_time(run: Run) -> None:
     with run.writer():
-        with pytest.raises(RunIsActiveError, match=IDS[0]), Run(run.directory).writer():
+        with pytest.raises(errors.RunIsActiveError, match=IDS[0]), Run(run.directory).writer():
             pass
         assert run.events()
     with Run(run.directory).writer():
@@ -235,7 +229,7 @@ def test_latest_skips_runs_that_failed_before_a_measurement(home: pathlib.Path) 
 
 def test_latest_reports_a_newest_run_that_is_damaged(three_runs: Store, home: pathlib.Path) -> None:
     (home / "runs" / IDS[2] / "run.json").write_bytes(b"rubbish")
-    with pytest.raises(RunFileError):
+    with pytest.raises(errors.RunFileError):
         three_runs.find("latest").header()
 
 
@@ -248,7 +242,7 @@ def test_a_complete_id_is_found_although_it_is_a_prefix_of_another(home: pathlib
 def test_an_empty_name_deletes_nothing(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only = make_planned_run(home)
     monkeypatch.chdir(only.directory)
-    with pytest.raises(UnknownRunError):
+    with pytest.raises(errors.UnknownRunError):
         Store(home).delete("")
     assert only.header() == planned_header()
 
@@ -274,7 +268,7 @@ def test_a_note_survives_bad_characters_and_failed_writes(
     run.write_note("caf\udce9")
     assert run.note() == "caf?"
     monkeypatch.setattr(pathlib.Path, "write_bytes", raise_permission_error)
-    with pytest.raises(NotWritableError):
+    with pytest.raises(errors.NotWritableError):
         run.write_note("lost")
     assert run.note() == "caf?"
     run.write_note(" ")
@@ -296,7 +290,7 @@ def test_a_bare_name_is_no_directory_and_a_path_into_the_store_is_stored(
     monkeypatch.chdir(stored)
     stored.parent.joinpath(IDS[1]).rename("latest")
     assert three_runs.find("latest").directory.name == IDS[2]
-    with pytest.raises(UnknownRunError):
+    with pytest.raises(errors.UnknownRunError):
         three_runs.find(".")
 
 
@@ -304,7 +298,7 @@ def test_a_bare_name_is_no_directory_and_a_path_into_the_store_is_stored(
     "name", ["gone", "2026112x", "120000", "latest-", "/nowhere", "x" * 300, "", "a\0b"]
 )
 def test_an_unknown_run_raises_an_error_with_its_name(three_runs: Store, name: str) -> None:
-    with pytest.raises(UnknownRunError) as problem:
+    with pytest.raises(errors.UnknownRunError) as problem:
         three_runs.find(name)
     assert (repr(name) if name else "is empty") in problem.value.what
     assert "history" in problem.value.next_step
@@ -313,7 +307,7 @@ def test_an_unknown_run_raises_an_error_with_its_name(three_runs: Store, name: s
 def test_a_missing_file_is_named_as_a_file_and_a_missing_run_as_a_run(three_runs: Store) -> None:
     found = {}
     for name in ("gone.json", "there/gone", "gone"):
-        with pytest.raises(UnknownRunError) as problem:
+        with pytest.raises(errors.UnknownRunError) as problem:
             three_runs.find(name)
         found[name] = ("file" in problem.value.what, "run" in problem.value.what)
     assert found == {"gone.json": (True, False), "there/gone": (True, False), "gone": (False, True)}
@@ -322,7 +316,7 @@ def test_a_missing_file_is_named_as_a_file_and_a_missing_run_as_a_run(three_runs
 def test_a_file_is_no_stored_run(three_runs: Store, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "run.json.txt"
     file.write_text("{}")
-    with pytest.raises(UnknownRunError) as problem:
+    with pytest.raises(errors.UnknownRunError) as problem:
         three_runs.find(str(file))
     assert "import-run" in problem.value.next_step
 
@@ -333,7 +327,7 @@ def test_an_ambiguous_prefix_names_the_newest_runs_and_counts_the_older_ones(
     ids = [f"20261122-00000{number}-0000" for number in range(7)]
     for run_id in ids:
         make_planned_run(home, run_id)
-    with pytest.raises(UnknownRunError) as problem:
+    with pytest.raises(errors.UnknownRunError) as problem:
         Store(home).find("2026")
     named = [run_id for run_id in ids if run_id in problem.value.next_step]
     assert named == ids[2:]
@@ -343,7 +337,7 @@ def test_an_ambiguous_prefix_names_the_newest_runs_and_counts_the_older_ones(
 
 def test_without_a_run_the_next_step_is_to_measure(home: pathlib.Path) -> None:
     store = Store(home)
-    with pytest.raises(UnknownRunError) as problem:
+    with pytest.raises(errors.UnknownRunError) as problem:
         store.find("latest")
     assert "p3-advisor recommend" in problem.value.next_step
     assert store.history() == []
@@ -353,7 +347,7 @@ def test_a_run_that_cannot_be_stored_raises_an_error(tmp_path: pathlib.Path) -> 
     # Even root cannot make it, because its parent is a file.
     (tmp_path / "file").touch()
     blocked_home = tmp_path / "file" / "home"
-    with pytest.raises(NotWritableError) as problem:
+    with pytest.raises(errors.NotWritableError) as problem:
         Store(blocked_home).create(planned_header())
     assert str(blocked_home) in problem.value.what
     assert HOME_VARIABLE in problem.value.next_step
@@ -369,14 +363,14 @@ def test_an_unreadable_directory_of_runs_raises_an_error(
         lambda: ids_of_resumable_runs(three_runs),
         lambda: three_runs.find("latest"),
     ):
-        with pytest.raises(NotWritableError, match="cannot be read: Permission denied"):
+        with pytest.raises(errors.NotWritableError, match="cannot be read: Permission denied"):
             read()
 
 
 def test_a_run_that_cannot_be_locked_raises_an_error(run: Run) -> None:
     (run.directory / "lock").unlink()
     (run.directory / "lock").mkdir()
-    with pytest.raises(NotWritableError, match=IDS[0]), run.writer():
+    with pytest.raises(errors.NotWritableError, match=IDS[0]), run.writer():
         pass
 
 
@@ -387,7 +381,7 @@ def test_a_full_disk_in_the_writer_raises_only_one_error(
     (run.directory / "events.jsonl").symlink_to("/dev/full")
     # It would read that device to its end.
     monkeypatch.setattr(run, "_remove_partial_line", lambda: None)
-    with pytest.raises(NotWritableError, match="No space left"):  # noqa: SIM117 - what leaves the writer counts
+    with pytest.raises(errors.NotWritableError, match="No space left"):  # noqa: SIM117 - what leaves the writer counts
         with run.writer() as writer:
             writer.append(builders.events(Finished())[0])
 
