@@ -91,6 +91,8 @@ class Subject:
     #: Settings that the model changed, and layers that convolve images, as in `events.Opened`.
     adjusted: Mapping[str, str] = types.MappingProxyType({})
     convolutions: int = 0
+    #: Whether parameters or buffers are complex.
+    complex_weights: bool = False
     #: Sizes of a last dimension that is classes or a vocabulary.
     class_counts: frozenset[int] = frozenset()
 

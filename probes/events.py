@@ -136,6 +136,8 @@ class SnippetFacts(Event):
     #: Whether the outputs for a row depend on the other rows of the batch, or have no rows; None if
     #: that is not known.
     coupled_rows: bool | None = None
+    #: Whether parameters or buffers are complex, which keep their type in another precision.
+    complex_weights: bool = False
     #: The lines of each way to start faster, which is a table of `rubric/starts.toml`.
     starts: dict[str, StartLines] = dataclasses.field(default_factory=dict)
 

@@ -51,8 +51,8 @@ def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
         question = progress.question
         try:
             size = question.start_shape.batch_size
-            scripts = compose_starts(question, size, facts.integration, facts.starts, facts.inputs)
-            first, *_ = compose_starts(question, size, eager.integration, {}, eager.inputs)
+            scripts = compose_starts(question, size, facts)
+            first, *_ = compose_starts(question, size, eager)
         except NoRecipeError:
             continue
         allowed = facts.allowances.get(str(question.start_shape))

@@ -93,11 +93,22 @@ def checkpoint_line(model: TransformersModel) -> str:
     return f"CHECKPOINT = {quoted(model_name(model.name))}{place_comment(model.name)}"
 
 
-def cast_line(question: Question) -> str:
+def cast_lines(question: Question, *, complex_weights: bool = False) -> list[str]:
+    """Return the lines that cast and move the model; `eval` of some models returns nothing."""
     dtype = f"torch.{question.dtype}" if question.dtype != "own" else ""
+    lines = list[str]()
+    if dtype and complex_weights:
+        lines = [
+            "for tensor in (*model.parameters(), *model.buffers()):",
+            "    if tensor.is_floating_point():",
+            f"        tensor.data = tensor.data.to({dtype})",
+            "    elif tensor.is_complex():  # model.to would drop the imaginary part",
+            "        tensor.data = tensor.data.to(torch.complex64)",
+        ]
+        dtype = ""
     device = '"cuda"' if question.device == "cuda" else ""
     arguments = ", ".join(part for part in (device, dtype) if part)
-    return f"model = model.to({arguments}).eval()" if arguments else "model = model.eval()"
+    return [*lines, *([f"model = model.to({arguments})"] if arguments else []), "model.eval()"]
 
 
 def to_device(question: Question) -> str:

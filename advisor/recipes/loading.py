@@ -24,7 +24,7 @@ from advisor.recipes.calls import (
     AS_MEASURED,
     SEED,
     call_class,
-    cast_line,
+    cast_lines,
     config_line,
     file_name,
     fill_template,
@@ -45,7 +45,11 @@ COPY = "a copy: put your own module and its inputs here"
 
 
 def loading_lines(
-    question: Question, batch_size: int, inputs: Sequence[InputSpec] | None = None
+    question: Question,
+    batch_size: int,
+    inputs: Sequence[InputSpec] | None = None,
+    *,
+    complex_weights: bool = False,
 ) -> list[str]:
     """Return the lines that open the model with reported `inputs`, or raise `NoRecipeError`."""
     match question.model:
@@ -53,11 +57,12 @@ def loading_lines(
             device = ', device="cuda"' if question.device == "cuda" else ""
             sizes = f"{batch_size}, {question.input_tokens}, {model.hidden}"
             values = f"torch.randn({sizes}, dtype=torch.{question.dtype}{device})"
-            return [SEED, *_synthetic_lines(model), cast_line(question), f"inputs = ({values},)"]
+            return [SEED, *_synthetic_lines(model), *cast_lines(question), f"inputs = ({values},)"]
         case ExportedModel() as model:
             return _exported_lines(model, question, batch_size, inputs)
         case FactoryModel() as model:
-            return _factory_lines(model, question, batch_size, inputs)
+            cast = cast_lines(question, complex_weights=complex_weights)
+            return _factory_lines(model, question, batch_size, inputs, cast)
         case TransformersModel() as model if question.task == "generate":
             prompts = prompt_line(question, batch_size, "model.config", on_device=True)
             return [*language_model_lines(model, question), AS_MEASURED, prompts]
@@ -126,7 +131,8 @@ def _exported_lines(
     comment = COPY if model.is_copy else "path of your file"
     made, examples = "program.module()", "program.example_inputs[0]"
     if is_nested:
-        nested = '(((), given) if hasattr(given, "items") else (given, {}))'
+        is_named = "isinstance(given, collections.abc.Mapping)"
+        nested = f"(((), given) if {is_named} else (given, {{}}))"
         nested = nested if model.inputs else "program.example_inputs"
         made, examples = f"Call(program.module(), {nested})", "model.tensors"
     elif model.inputs:
@@ -141,7 +147,11 @@ def _exported_lines(
 
 
 def _factory_lines(
-    model: FactoryModel, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
+    model: FactoryModel,
+    question: Question,
+    batch_size: int,
+    inputs: Sequence[InputSpec] | None,
+    cast: Sequence[str],
 ) -> list[str]:
     """Return the lines that load the model; tensors are positional: exporters take no others."""
     place, _, function = model.name.rpartition(":")
@@ -169,7 +179,7 @@ def _factory_lines(
         classes, opened = nested_call(len(inputs)), f"model, arguments, *more = {made}"
         wrapped = [
             "keywords = dict(*more)",
-            'if hasattr(arguments, "items"):',
+            "if isinstance(arguments, collections.abc.Mapping):",
             "    arguments, keywords = (), arguments",
             "elif isinstance(arguments, torch.Tensor):",
             "    arguments = (arguments,)",
@@ -182,7 +192,7 @@ def _factory_lines(
         names = [each.name for each in inputs]
         given = [f"examples = [examples[-1][name] for name in {names}]"]
     # Before the import: the file may make the model.
-    lines = [*classes, SEED, *imported, opened, *wrapped, cast_line(question), *given]
+    lines = [*classes, SEED, *imported, opened, *wrapped, *cast, *given]
     return [*lines, *_example_lines(examples, question, batch_size, inputs)]
 
 

@@ -9,7 +9,7 @@ import ast
 import contextlib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from advisor.domain.errors import NoRecipeError
@@ -25,10 +25,21 @@ from advisor.recipes.calls import (
     quoted,
 )
 from advisor.recipes.loading import loading_lines
-from probes.facts import EACH_CALL, InputSpec, StartLines
+from probes.events import SnippetFacts
+from probes.facts import EACH_CALL, InputSpec
 
 #: Packages that the lines may use, and how they are imported.
-USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "transformers")
+USED_PACKAGES = (
+    "collections.abc",
+    "dataclasses",
+    "numpy",
+    "onnxruntime",
+    "os",
+    "runpy",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
 #: The line that switches TF32 off: PyTorch uses it in convolutions on a GPU by default, and the
 #: arms were measured without it.
 WITHOUT_TF32 = "torch.backends.cudnn.allow_tf32 = False  # as measured"
@@ -48,7 +59,12 @@ MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import 
 
 
 def compose_snippet(
-    question: Question, batch_size: int, integration: str, inputs: Sequence[InputSpec] | None = None
+    question: Question,
+    batch_size: int,
+    integration: str,
+    inputs: Sequence[InputSpec] | None = None,
+    *,
+    complex_weights: bool = False,
 ) -> str:
     """Return the snippet, with reported `inputs`; raise `NoRecipeError` if there are no lines."""
     if not integration:
@@ -60,7 +76,7 @@ def compose_snippet(
         is_engine = IMPORT_TORCH not in imports
         lines = checkpoint_prompt_lines(question, batch_size, prompts_on_device=not is_engine)
     else:
-        lines = loading_lines(question, batch_size, inputs)
+        lines = loading_lines(question, batch_size, inputs, complex_weights=complex_weights)
     text = "\n".join(lines)
     loaded_imports, loading = split_imports(text)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
@@ -76,6 +92,22 @@ def compose_snippet(
     body = "\n".join([*needed, "", *program]).strip() + "\n"
     parse(body)
     return body
+
+
+def compose_reported(
+    question: Question, batch_size: int, facts: SnippetFacts, lines: str | None = None
+) -> str:
+    """Return the snippet with `lines`, by default those of the workflow, and what else is reported.
+
+    Raise `NoRecipeError` if there are none.
+    """
+    return compose_snippet(
+        question,
+        batch_size,
+        facts.integration if lines is None else lines,
+        facts.inputs,
+        complex_weights=facts.complex_weights,
+    )
 
 
 def parse(source: str) -> ast.Module:
@@ -247,23 +279,18 @@ class StartScripts(NamedTuple):
     lines: int = 0
 
 
-def compose_starts(
-    question: Question,
-    size: int,
-    integration: str,
-    starts: Mapping[str, StartLines],
-    inputs: Sequence[InputSpec] | None,
-) -> list[StartScripts]:
+def compose_starts(question: Question, size: int, facts: SnippetFacts) -> list[StartScripts]:
     """Return the scripts, those without anything first; raise `NoRecipeError` where none are."""
-    cold = compose_snippet(question, size, integration, inputs)
+    integration = facts.integration
+    cold = compose_reported(question, size, facts)
     found = [StartScripts(COLD, cold), StartScripts(CACHE_DIRECTORY, cold)]
-    for way, lines in starts.items():
+    for way, lines in facts.starts.items():
         start, written, saves = (
             name_files(each, question, size, integration)
             for each in (lines.start, lines.write, lines.saves)
         )
-        start = without_unused(compose_snippet(question, size, start, inputs))
-        written = compose_snippet(question, size, written, inputs) if written else ""
+        start = without_unused(compose_reported(question, size, facts, start))
+        written = compose_reported(question, size, facts, written) if written else ""
         new = set((lines.start + lines.write + lines.saves).splitlines())
         changed = sum(
             not line.lstrip().startswith(("#", "import "))
@@ -313,6 +340,8 @@ def _names_made(statement: ast.stmt) -> set[str]:
         case ast.Assign(targets=targets):
             parts = [node for target in targets for node in ast.walk(target)]
             return {node.id for node in parts if isinstance(node, ast.Name)}
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="eval"))):
+            return {name}
         case ast.If(body=body, orelse=orelse):
             made = [*map(_names_made, (*body, *orelse))]
             return set[str]().union(*made) if all(made) else set()

@@ -15,7 +15,7 @@ from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import FactoryModel, Model
-from advisor.recipes.snippet import compose_snippet, imported_packages
+from advisor.recipes.snippet import compose_reported, imported_packages
 from advisor.report.explanation import find_arms
 from advisor.store.files import read_regular
 from advisor.store.runs import Run
@@ -90,9 +90,7 @@ def find_recipe(run: Run, arm: str) -> ArmRecipe | None:
         return None
     environment, packages = imported.environment, set[str]()
     with contextlib.suppress(NoRecipeError):  # the arm may have a server all the same
-        snippet = compose_snippet(
-            question, question.batch_sizes[0], facts.integration, facts.inputs
-        )
+        snippet = compose_reported(question, question.batch_sizes[0], facts)
         if not question.serves:
             packages = imported_packages(snippet) | _packages_of_user(question.model)
     planned = next(each for each in state.plan.arms if each.id == arm)

@@ -18,7 +18,7 @@ from advisor.recipes import server
 from advisor.recipes.snippet import (
     StartScripts,
     call_as_given,
-    compose_snippet,
+    compose_reported,
     compose_starts,
     lines_for,
 )
@@ -43,7 +43,7 @@ def render_server(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
         )
     fastest = max(ranked.cells, key=lambda cell: cell.throughput.value, default=None)
     size = fastest.shape.batch_size if fastest else question.batch_sizes[0]
-    snippet = compose_snippet(question, size, recipe.integration, recipe.inputs)
+    snippet = compose_reported(question, size, recipe)
     is_batched = all(each.batched for each in recipe.inputs or ())
     joins_requests = size > 1 and is_batched and recipe.coupled_rows is False
     body = server.compose_server(snippet, size, recipe.inputs, joins_requests=joins_requests)
@@ -148,7 +148,7 @@ def render_snippet(
 ) -> str:
     """Return the script for `shape`, by default `code_shape`, or raise `NoRecipeError`."""
     question, shape = answer.question, shape or answer.code_shape(ranked)
-    body = compose_snippet(question, shape.batch_size, recipe.integration, recipe.inputs)
+    body = compose_reported(question, shape.batch_size, recipe)
     how = ONCE if any(each.write for each in recipe.starts.values()) else ""
     if is_fixed(ranked) and len(question.shapes) > 1:
         how = f"It takes this shape only: --batch-size prints the code of another one. {how}"
@@ -207,7 +207,7 @@ def _start_scripts(
 ) -> tuple[StartScripts, str]:
     """Return the fastest start, or without a measured one the first from a file, and its time."""
     question, size = answer.question, answer.code_shape(ranked).batch_size
-    scripts = compose_starts(question, size, recipe.integration, recipe.starts, recipe.inputs)
+    scripts = compose_starts(question, size, recipe)
     fastest = ranked.measured.fastest_start
     if fastest is not None:
         timed = describe_shapes(answer, [question.start_shape])

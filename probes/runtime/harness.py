@@ -162,5 +162,6 @@ def snippet_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.SnippetFa
         integration=workflow.integration(subject, request),
         inputs=subject.describe_inputs(),
         coupled_rows=flexibility.read_coupled_rows(request),
+        complex_weights=subject.complex_weights,
         starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,14 @@ class ConstructedValue:
 
     constructor: Callable[..., Any]
     fields: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class UserMapping:
+    """A `UserDict`, such as what tokenizers return, by its class and items."""
+
+    constructor: Callable[[dict[Any, Any]], Any]
+    items: dict[Any, Any]
 
 
 class StructuredCall(torch.nn.Module):
@@ -80,13 +89,15 @@ def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
         number = next(numbers, len(tensors))
         tensors[number:] = tensors[number:] or [value]
         return Slot(number)
-    if isinstance(value, Mapping):
-        return {name: _take_out(part, tensors) for name, part in value.items()}
     if type(value) in (tuple, list):
         return type(value)(_take_out(part, tensors) for part in value)
     if names := _field_names(value):
         fields = {name: _take_out(getattr(value, name), tensors) for name in names}
         return ConstructedValue(type(value), fields)
+    if isinstance(value, Mapping):
+        parts = {name: _take_out(part, tensors) for name, part in value.items()}
+        # Other mappings are dictionaries in the calls.
+        return UserMapping(type(value), parts) if isinstance(value, UserDict) else parts
     return value
 
 
@@ -104,6 +115,8 @@ def fill(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
         return tensors[value.number]
     if isinstance(value, ConstructedValue):
         return value.constructor(**fill(value.fields, tensors))
+    if isinstance(value, UserMapping):
+        return value.constructor(fill(value.items, tensors))
     if isinstance(value, dict):
         return {name: fill(part, tensors) for name, part in value.items()}
     if type(value) in (tuple, list):

@@ -214,9 +214,13 @@ def cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
+def has_complex_weights(module: torch.nn.Module) -> bool:
+    return any(tensor.is_complex() for tensor in (*module.parameters(), *module.buffers()))
+
+
 def cast_module(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     """Cast the parameters and buffers in place, and return the module."""
-    if any(tensor.is_complex() for tensor in (*module.parameters(), *module.buffers())):
+    if has_complex_weights(module):
         for tensor in (*module.parameters(), *module.buffers()):
             tensor.data = cast(tensor.data, dtype)
         return module

@@ -26,6 +26,7 @@ from probes.subjects import call_inputs
 
 #: What `torch.export` raises for models that it cannot export: its own errors are `RuntimeError`.
 EXPORT_ERRORS = (RuntimeError, ValueError, TypeError, AssertionError, AttributeError, LookupError)
+IN_A_FILE = "define it in a file and pass file.py:factory"
 FACTORY = '''\
 """Open the module that p3-advisor saved here."""
 
@@ -115,7 +116,13 @@ def _export(
     shapes: tuple[Any, ...] = tuple({0: batch} if example.dim() else None for example in examples)
     if isinstance(module, call_inputs.StructuredCall):
         shapes = (shapes,)  # its `forward` has one parameter, `*tensors`
-    copied = copy.deepcopy(module).eval().cpu()  # the caller's module stays as it is
+    try:
+        copied = copy.deepcopy(module)  # the caller's module stays as it is
+    except EXPORT_ERRORS as failed:
+        reason = f"it can be neither pickled nor copied: {_first_line(failed)}"
+        raise NotSavableError(reason, IN_A_FILE) from failed
+    copied.eval()
+    copied.cpu()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         with contextlib.suppress(*EXPORT_ERRORS):
@@ -125,14 +132,17 @@ def _export(
         except EXPORT_ERRORS as failed:
             problem: Exception = failed
             reason = "it can be neither pickled nor exported"
-            fix = "define it in a file and pass file.py:factory"
+            fix = IN_A_FILE
             try:
                 copied(*examples)
             except EXPORT_ERRORS as raised:
                 problem, reason = raised, "it raises an error when it is called with these inputs"
                 fix = "call it with them in this process, and fix the error"
-            lines = str(problem).strip().splitlines() or [type(problem).__name__]
-            raise NotSavableError(f"{reason}: {lines[0]}", fix) from problem
+            raise NotSavableError(f"{reason}: {_first_line(problem)}", fix) from problem
+
+
+def _first_line(problem: Exception) -> str:
+    return next(iter(str(problem).strip().splitlines()), type(problem).__name__)
 
 
 def _create_folder(

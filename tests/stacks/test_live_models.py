@@ -28,6 +28,9 @@ class NotebookModel(torch.nn.Module):
         super().__init__()
         self.linear = torch.nn.Linear(8, 4)
 
+    def train(self, mode=True):  # returns nothing
+        super().train(mode)
+
     def forward(self, x, scale):
         return torch.relu(self.linear(x)) * scale
 """
@@ -122,3 +125,7 @@ def test_a_module_without_inputs_is_refused(notebook_model: Any) -> None:
     with pytest.raises(ModelRefusedError) as problem:
         advisor.recommend(notebook_model, inputs=(torch.ones(2, 7), torch.ones(2, 1)))
     assert "fix the error" in problem.value.next_step
+    notebook_model.computed = notebook_model.linear.weight * 2  # which cannot be copied
+    with pytest.raises(ModelRefusedError) as problem:
+        advisor.recommend(notebook_model, inputs=(torch.ones(2, 8), torch.ones(2, 1)))
+    assert "file.py" in problem.value.next_step

@@ -193,3 +193,26 @@ def test_examples_are_repeated_no_more_than_the_batch_needs(
     (values,) = found["inputs"]
     assert values.shape == (8, 4)
     assert values.untyped_storage().nbytes() <= most * 4 * 4
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
+def test_the_recipe_of_a_file_loads_nested_inputs(here: pathlib.Path) -> None:
+    class Nested(torch.nn.Module):  # type: ignore[misc] # torch is not followed
+        def forward(self, x: dict[str, Any], *, scale: Any) -> Any:
+            return x["a"] * scale
+
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(
+        Nested(),
+        ({"a": torch.ones(2, 8)},),
+        {"scale": torch.full((2, 8), 3.0)},
+        dynamic_shapes={"x": {"a": {0: batch}}, "scale": {0: batch}},
+    )
+    torch.export.save(program, here / "net.pt2")
+    question = builders.question(model=ExportedModel(name=str(here / "net.pt2")), dtype="own")
+    inputs = [InputSpec(name="", shape=(8,), dtype="float32", nested=True)] * 2
+    lines = ["import collections.abc, dataclasses, torch", *loading_lines(question, 5, inputs)]
+    made: dict[str, Any] = {}
+    exec("\n".join(lines), made)
+    assert made["model"](*made["inputs"]).tolist() == [[3.0] * 8] * 5

@@ -234,7 +234,7 @@ CACHE = StartLines(start=f"warm('f')\n{INTEGRATION}", saves="keep('f')\n")
             "import a\nmodel = a.load()\ninputs = 1\noutput = inputs\n",
             "inputs = 1\noutput = inputs\n",
         ),
-        ("model = 1\nmodel.x = 2\noutput = 3\n", "output = 3\n"),
+        ("model = 1\nmodel.x = 2\nmodel.eval()\noutput = 3\n", "output = 3\n"),
         ("def build():\n    return 1\n\n\nmodel = build()\ntokens = 4\n", "\n\ntokens = 4\n"),
         ("if a:\n    b = 1\nelse:\n    b = 2\noutput = b\n", None),
         ("import a\na.seed(0)\noutput = a.random()\n", None),
@@ -249,9 +249,8 @@ def test_what_no_later_statement_reads_is_left_out(script: str, kept: str | None
 
 def test_a_way_has_the_lines_that_write_its_file_and_those_that_begin_with_it() -> None:
     starts = {"file": FILE, "cache": CACHE}
-    found = {
-        each.way: each for each in compose_starts(builders.question(), 1, INTEGRATION, starts, None)
-    }
+    facts = builders.snippet_facts(integration=INTEGRATION, starts=starts)
+    found = {each.way: each for each in compose_starts(builders.question(), 1, facts)}
     assert list(found) == [COLD, CACHE_DIRECTORY, "file", "cache"]
     assert found[COLD].start == found[CACHE_DIRECTORY].start
     assert not found[COLD].write
@@ -286,8 +285,8 @@ def test_the_ways_of_a_workflow_are_in_the_catalogue_and_have_scripts(
     starts = module.starts(subject, request)
     assert set(starts) == ways
     assert ways <= set(builders.shipped_catalogue().starts)
-    lines = module.integration(subject, request)
-    found = compose_starts(builders.question(), 1, lines, starts, None)
+    facts = builders.snippet_facts(integration=module.integration(subject, request), starts=starts)
+    found = compose_starts(builders.question(), 1, facts)
     for each in found[2:]:
         assert (each.lines > 0) == (each.way != "onnx-file"), "its lines are in two scripts"
         compile(each.start + each.write, name, "exec")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from lazy import call_inputs, factory, row_parts, torch
+from lazy import call_inputs, factory, row_parts, torch, transformers
 from reference_cases import Factories
 
 from probes.adapter import ModelError
@@ -89,9 +89,14 @@ def test_every_tensor_returns_to_its_place(inputs: Callable[..., Any], one: Any,
 
 
 def test_named_tuples_and_dataclasses_are_made_of_tensors(one: Any, two: Any) -> None:
-    arguments = (Pair(one, [two]), Batch(one, 0.5))
+    # A dataclass that is a dictionary, and a mapping with attributes.
+    output = transformers.modeling_outputs.BaseModelOutput(last_hidden_state=one)
+    encoding = transformers.BatchEncoding({"input_ids": one})
+    arguments = (Pair(one, [two]), Batch(one, 0.5), output, encoding)
     module, tensors = call_inputs.flatten(recorder(), arguments, {})
-    (pair, batch), _ = module(*(tensor + 1 for tensor in tensors))
+    (pair, batch, output, encoding), _ = module(*(tensor + 1 for tensor in tensors))
+    assert torch.equal(output[0], one + 1)
+    assert torch.equal(encoding.input_ids, one + 1)
     assert type(pair) is Pair
     assert torch.equal(pair.second[0], two + 1)
     assert (batch.count, batch.scale) == (2, 0.5)

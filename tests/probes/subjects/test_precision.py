@@ -6,12 +6,14 @@ import subprocess
 import sys
 from typing import Any
 
+import builders
 import numpy as np
 import pytest
 import workers
 from lazy import equal_keys, factory, higher_precision, outputs, torch
 from reference_cases import MODEL, Factories
 
+from advisor.recipes import calls
 from probes.checking import correctness
 from probes.shape import Shape
 
@@ -30,9 +32,15 @@ def with_complex_weight() -> Any:
     [("float64", "complex128"), ("float32", "complex64"), ("bfloat16", "complex64")],
 )
 def test_a_module_keeps_complex_weights(dtype: str, expected: str) -> None:
-    module = higher_precision.cast_module(with_complex_weight(), getattr(torch, dtype))
-    assert module.weight.dtype is getattr(torch, expected)
-    assert torch.allclose(module.weight.to(torch.cfloat), with_complex_weight().weight)
+    cast = higher_precision.cast_module(with_complex_weight(), getattr(torch, dtype))
+    printed = with_complex_weight()
+    if dtype != "float64":  # which is no choice of users
+        lines = calls.cast_lines(builders.question(dtype=dtype), complex_weights=True)
+        exec("\n".join(lines), {"torch": torch, "model": printed})
+        assert printed.weight.dtype is cast.weight.dtype
+    assert cast.weight.dtype is getattr(torch, expected)
+    for module in (cast, printed):
+        assert torch.allclose(module.weight.to(torch.cfloat), with_complex_weight().weight)
 
 
 def test_tensors_of_integers_stay_as_they_are() -> None:
