@@ -119,7 +119,7 @@ def describe_changed_states(arms: Sequence[RankedArm]) -> list[str]:
     if not names:
         return []
     named = name_some([*names], MOST_STATES)
-    changed = f"Each call changes these values: {named}. Outputs of equal calls stay the same."
+    changed = f"Each call also changes: {named}. Outputs of equal calls stay the same."
     return [f"{changed} Compiled and exported programs may leave that out, and be faster for it."]
 
 

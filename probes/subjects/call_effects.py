@@ -8,7 +8,9 @@ or, where nothing that the module can reach has changed, drawn in a way that no 
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -27,6 +29,8 @@ MAX_NAMED = 3
 LATER_CALLS, LATER_SECONDS = 40, 1.0
 #: Pairs of calls with other random numbers, if they take no longer.
 PAIRS = 16
+#: What a call changes that prints, logs or writes to a file.
+PRINTED = "printed text or files"
 Tensors = tuple[torch.Tensor, ...]
 Call = Callable[[Tensors], list[Any]]
 
@@ -109,14 +113,26 @@ def _call_in_a_row(
         raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
     settled, start = State(module), perf_counter()
     changed = before.changed(settled)
+    written = _written_bytes()
     outputs = [call_seeded(make()) for make in make_tensors]
     # What only the first call fills, such as a table, is nothing that later ones have to do.
     changes = [*inputs, *(settled.changed(State(module)) if changed else ())]
+    changes += [PRINTED] if _written_bytes() > written else []
     again = _repeat(lambda: call_seeded(make_tensors[0]()), first, outputs[0], changed, start)
     last = State(module)
     changed += [name for name in before.changed(last) if name not in changed]
     changes += [name for name in settled.changed(last) if name not in changes]
     return _Calls(first, again, outputs, changed, changes)
+
+
+def _written_bytes() -> int:
+    """Return what this process has written so far; 0 where the system does not tell."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = pathlib.Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+        return int(next(line for line in lines if line.startswith("wchar:")).split()[1])
+    return 0
 
 
 def _repeat(

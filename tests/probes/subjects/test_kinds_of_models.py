@@ -96,6 +96,7 @@ def test_a_state_is_refused_by_its_name(function: str, state: str) -> None:
     [
         ("overwrites_buffer", {"kept"}),
         ("logs", {"count", "HISTORY", "last"}),
+        ("prints", {"printed text or files"}),
         ("caches", set()),
         ("seeds_itself", set()),
         ("logs_in_a_default_dict", {"default"}),
