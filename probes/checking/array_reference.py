@@ -139,9 +139,10 @@ def _expect(
         )
     if not math.isfinite(root_mean_square(unmasked(values))):
         raise ModelError(
-            f"the model returns NaN or infinity even in {name}",
+            f"the model returns NaN even in {name}",
             "give it weights and inputs that it can compute with; a softmax of nothing but -inf, as"
-            " in a row that is masked completely, is NaN",
+            " in a row that is masked completely, is NaN; where NaN marks missing values, return"
+            " another value, as with torch.nan_to_num",
         )
     if got.shape != wanted.shape:
         return expected

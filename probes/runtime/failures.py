@@ -35,6 +35,8 @@ MOST_SEARCHED = 2000
 MISSING_KERNEL = "not implemented for"
 #: How CUDA reports an index that is out of range; no later call of the process succeeds.
 DEVICE_ASSERT = "device-side assert"
+#: How autograd reports an input without gradients.
+NO_GRADIENT = "does not require grad"
 #: How PyTorch reports operands that are partly on the CPU and partly on the GPU.
 OTHER_DEVICE = "on the same device"
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
@@ -56,6 +58,11 @@ class Refusal(NamedTuple):
 
 
 REFUSALS = (
+    Refusal(
+        "(?s)^GuardOnDataDependentSymNode.*torch/distributions/",
+        "PyTorch cannot trace torch.distributions{place}, which checks the values of its arguments",
+        "leave the check out: torch.distributions.Distribution.set_default_validate_args(False)",
+    ),
     Refusal(
         "^GuardOnDataDependentSymNode|^DataDependentOutputException",
         "PyTorch cannot trace a branch or a size that depends on the values of a tensor{place}:"
@@ -220,8 +227,10 @@ def blame_model(
 def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
     cause = _first_cause(problem)
     text = _type_and_reason(cause)
-    # Dynamo explains its errors below their first line.
+    # Dynamo explains its errors below their first line. Files tell which library cannot be traced.
     message = f"{type(cause).__name__}: {TERMINAL_COLOURS.sub('', str(cause))[:MOST_SEARCHED]}"
+    frames = traceback.extract_tb(cause.__traceback__)
+    message += "".join(f"\n{each.filename}" for each in frames)
     for refusal in REFUSALS:
         if match := re.search(refusal.pattern, message):
             name = next(filter(None, match.groups()), "")
@@ -250,6 +259,8 @@ def model_failed(
         " same position, so that each index stays in its range": DEVICE_ASSERT in reason,
         "create the tensors of forward on the device of an input, such as device=x.device, or"
         " register them as buffers": OTHER_DEVICE in reason,
+        "call requires_grad_() on the input in forward: inputs are drawn anew": NO_GRADIENT
+        in reason,
         "call the model with the example inputs in the same interpreter, and fix the error": True,
     }
     fix = next(fix for fix, applies in fixes.items() if applies)

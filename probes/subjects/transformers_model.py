@@ -220,7 +220,9 @@ def token_ids(config: Any, tokens: int, *, decoder: bool = False) -> Argument:
     Without it all places are as good, and no order of equal values is the right one.
     """
     text = config.get_text_config(decoder=True) if decoder else config.get_text_config()
-    vocabulary, end = text.vocab_size, getattr(text, "eos_token_id", None)
+    vocabulary, end = (getattr(text, name, None) for name in ("vocab_size", "eos_token_id"))
+    if not isinstance(vocabulary, int):  # such as of a model that reads characters
+        raise unknown_input("input_ids")
     low = min(FIRST_ORDINARY_TOKEN, vocabulary - 1)
     is_known = isinstance(end, int) and 0 <= end < vocabulary
     return Argument((tokens,), torch.int64, low, vocabulary, last=end if is_known else None)

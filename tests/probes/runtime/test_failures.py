@@ -126,6 +126,7 @@ def test_a_model_that_cannot_be_opened_has_a_place() -> None:
         (RuntimeError("CUDA error: device-side assert triggered"), "different rows", None),
         (RuntimeError("Expected all tensors to be on the same device"), "device=x.device", None),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "fix the error", None),
+        (RuntimeError("one Tensor does not require grad"), "requires_grad_()", None),
         (IndexError("index out of range in self"), "--input-tokens", "transformers"),
     ],
 )

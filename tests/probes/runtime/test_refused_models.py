@@ -78,6 +78,10 @@ def arrays(model, x):
     return x if x.numpy().mean() > 9 else model.linear(x)
 
 
+def drawn(model, x):
+    return torch.distributions.Normal(model.linear(x), x.exp()).rsample()
+
+
 def decomposed(model, x):
     return torch.linalg.svd(x)[1]
 
@@ -117,6 +121,7 @@ def build(name):
         ("traced", "modules of torch.jit", "before torch.jit.script"),
         ("custom", "nets::swish", "register_fake"),
         ("decomposed", "aten._linalg_svd", "other operators"),
+        ("drawn", "torch.distributions", "set_default_validate_args"),
     ],
 )
 def test_the_reason_says_what_the_model_does(model: str, mentions: str, step: str) -> None:
