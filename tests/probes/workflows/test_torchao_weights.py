@@ -85,7 +85,7 @@ def test_a_shared_weight_counts_once_and_bytes_are_those_of_the_parts(weights: A
 def test_what_torchao_refuses_is_not_supported(weights: Any) -> None:
     request = types.SimpleNamespace(options={"weights": "int8"}, device="cpu")
     weights.torchao.quantization.quantize_.side_effect = AssertionError("only for GPUs")
-    with pytest.raises(weights.UnsupportedError, match="only for GPUs"):
+    with pytest.raises(weights.adapter.UnsupportedError, match="only for GPUs"):
         weights.quantise(module(FLOAT), request)
 
 
