@@ -12,11 +12,12 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
 
 import msgspec
 
 from advisor.decide.intervals import Array
-from advisor.domain.measurement import Measurement
+from advisor.domain.measurement import Measurement, NewShapeBehaviour
 from advisor.domain.results import Evidence, Rating, TierGap
 from advisor.domain.rubric import Criterion, GradeRule, Outside, Rubric
 from advisor.domain.workflow import CitedFact, Workflow
@@ -167,8 +168,7 @@ def _gaps(tier: int, rules: Sequence[GradeRule], facts: Mapping[str, FactValue])
     ]
 
 
-#: Behaviours for new shapes, the best first.
-NEW_SHAPES_ORDER = ("served", "recompiles", "refused")
+NEW_SHAPES_ORDER: tuple[str, ...] = get_args(NewShapeBehaviour)
 
 
 def facts_of(

@@ -10,7 +10,13 @@ import msgspec
 
 from advisor.decide.diagnosis import bytes_per_step
 from advisor.decide.drift import typical_seconds
-from advisor.domain.measurement import BuildSeconds, GenerationMetrics, Interval, MemoryBytes
+from advisor.domain.measurement import (
+    BuildSeconds,
+    GenerationMetrics,
+    Interval,
+    MemoryBytes,
+    NewShapeBehaviour,
+)
 from advisor.domain.plan import EAGER, Arm
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState, RunState
@@ -186,8 +192,8 @@ BUILD_SECONDS = 0.25
 FALLBACK_SHARE = 0.95
 
 
-def worst_behaviour(results: Sequence[NewShapeResult]) -> str | None:
-    """Return `served`, `recompiles` or `refused` by the worst result; None if nothing was tried."""
+def worst_behaviour(results: Sequence[NewShapeResult]) -> NewShapeBehaviour | None:
+    """Return what the worst result shows; None if nothing was tried."""
     handled = {result.handling for result in results} - {"skipped"}
     if not handled:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -38,7 +38,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     uuid: str
     name: str
-    compute_capability: str
+    compute_capability: Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}\.\d{1,4}$")]
     memory_bytes: int
     free_memory_bytes: int
     driver: str

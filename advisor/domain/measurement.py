@@ -15,6 +15,8 @@ from probes.shape import Shape
 
 #: An interval whose ends differ by a larger factor is shown without its middle.
 WIDE = 4.0
+#: What an arm does with new shapes, the best first: values of the rubric's fact `new_shapes`.
+NewShapeBehaviour = Literal["served", "recompiles", "refused"]
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -323,8 +325,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     diagnosis: tuple[CallDiagnosis, ...] = ()
     #: Results at shapes that were not built; empty if none was tried.
     new_shape_results: tuple[NewShapeResult, ...] = ()
-    #: The worst of them, as the rubric's fact `new_shapes`: `served`, `recompiles` or `refused`.
-    new_shape_behaviour: str | None = None
+    #: The worst of them.
+    new_shape_behaviour: NewShapeBehaviour | None = None
     #: Whether all of these shapes were tried before the time limit.
     new_shapes_complete: bool = True
     #: How fast it starts, by each way that its stack offers; empty if that was not measured.

@@ -130,13 +130,19 @@ def test_an_answer_and_a_run_with_fields_of_a_later_version_are_opened(home: pat
     assert run.header() == header
 
 
-def test_an_answer_with_impossible_figures_is_refused(tmp_path: pathlib.Path) -> None:
-    answer = json.loads((EVIDENCE / "cpu-demo-llama.json").read_bytes())
-    assert answer["results"]["peaks"]["bytes_per_second"] > 0
-    answer["results"]["peaks"]["bytes_per_second"] = 0
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("bytes_per_second", 0), ("compute_capability", "x"), ("new_shape_behaviour", "x")],
+)
+def test_an_answer_with_impossible_figures_is_refused(
+    field: str, value: object, tmp_path: pathlib.Path
+) -> None:
+    changed = re.compile(rf'"{field}":[^,\n]+')
+    text, count = changed.subn(f'"{field}": {json.dumps(value)}', UNFINISHED.read_text())
+    assert count
     file = tmp_path / "answer.json"
-    file.write_text(json.dumps(answer))
-    with pytest.raises(ExportFileError, match="bytes_per_second"):
+    file.write_text(text)
+    with pytest.raises(ExportFileError, match=field):
         read_answer(str(file))
 
 
