@@ -96,10 +96,11 @@ def _run(args: Sequence[str]) -> None:
         kept = f"; what was measured is kept, resume with: {command}" if command else ""
         print_text(f"p3-advisor: stopped{kept}", err=True)
         sys.exit(128 + interruption.number)
-    except BrokenPipeError:
-        # The reader of standard output has closed the pipe, as `head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
+    except SystemExit as ended:
+        # Typer exits with 1 where the reader of the output has closed the pipe, as `head` does.
+        if isinstance(ended.__context__, BrokenPipeError):
+            ended.code = 128 + signal.SIGPIPE
+        raise
     except OSError as problem:
         if problem.errno not in DISK_ERRNOS:
             raise

@@ -60,6 +60,7 @@ EXIT_CODES = {
     "mix was not measured, `verify` is undecided, or a comparison is with `--fail-on-undecided`",
     "129": "ended by a hang-up",
     "130": "ended by an interrupt",
+    "141": "the reader of the output closed the pipe, as `head` does",
     "143": "ended by a termination signal",
 }
 
