@@ -93,10 +93,10 @@ def print_beginning(run: Run) -> None:
 def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
     """Print an answer; exit with its code where nothing was decided."""
     show_answer(answer, output_format, full=full)
-    if answer.problem is not None and output_format != "text":
-        print_status(f"{answer.problem.what}; next: {answer.problem.next_step}")
-    if answer.exit_code:
-        raise typer.Exit(answer.exit_code)
+    if answer.problem is not None:
+        if output_format != "text":
+            print_status(f"{answer.problem.what}; next: {answer.problem.next_step}")
+        raise typer.Exit(answer.problem.exit_code)
 
 
 def show_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:

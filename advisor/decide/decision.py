@@ -184,6 +184,8 @@ def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = 
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     """Return the score that each arm may have that timed out, was not reached or could not lead.
 
+    The highest score is first.
+
     Where an arm of its workflow was measured, only one for which no time was left counts; where
     none was, and one returned wrong or varying outputs, none counts.
     """
@@ -193,13 +195,13 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
     found = {}
     for each in answer.unmeasured:
-        is_open = each.status in {"timed-out", "not-reached"} or each.skip_cause == "cannot-lead"
+        is_open = each.is_cut_off or each.skip_cause == "cannot-lead"
         is_possible = is_out_of_time(each) or (each.workflow not in known and is_open)
         if each.arm in too_slow or each.workflow in wrong or not is_possible:
             continue
         if potential := scoring.potential_of(each, answer, catalogue):
             found[each.arm] = potential.score_with_bonus
-    return found
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
 
 
 def _early_end(state: RunState, question: Question) -> errors.UserError | None:

@@ -10,7 +10,7 @@ from advisor.decide.scoring import candidates_of
 from advisor.decide.unmeasured import name_late, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import MachineUnfitError
+from advisor.domain.errors import BudgetSpentError, MachineUnfitError
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
@@ -42,17 +42,27 @@ def recommend(
     `outstanding` has the highest possible score of each arm that may still be measured.
 
     Raise `NothingViableError` when nothing was measured or every arm fails a constraint,
-    `ConstraintUndecidedError` when one of them may meet it, and
+    `ConstraintUndecidedError` when one of them may meet it, `BudgetSpentError` when the time ended
+    before there was anything to compare, and
     `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
-    With `while_running` the latter is raised only for a busy machine: if equal workers differ, more
-    rounds and processes may still settle the decision.
+    With `while_running` nothing is over yet, and the latter is raised only for a busy machine: if
+    equal workers differ, more rounds and processes may still settle the decision.
     """
     question, results, scored = answer.question, answer.results, answer.scores
     is_unfit = results.is_busy if while_running else results.is_unfit
     contest = certainty.Contest(results, scored, question, catalogue.rubric, fit=not is_unfit)
-    effects = sensitivity.constraint_effects(contest)
+    effects, possible = sensitivity.constraint_effects(contest), outstanding or {}
+    unmeasured = sorted(answer.unmeasured, key=lambda each: -possible.get(each.arm, 0.0))
+    late = [each for each in unmeasured if each.arm in possible]
     if not contest.viable:
-        raise nothing_viable(answer, outstanding or (), effects)
+        raise nothing_viable(answer, late, effects)
+    cut_off = [each for each in unmeasured if each.is_cut_off]
+    if cut_off and not (scored[1:] or while_running):
+        raise BudgetSpentError(
+            f"only {scored[0].title} was measured before the "
+            f"{'budget' if answer.finished else 'run'} ended; not measured: {name_late(cut_off)}",
+            next((each.fix for each in cut_off if each.fix), question.ask_again(budget="thorough")),
+        )
     winner = contest.advised
     decision = certainty.judge_certainty(contest, outstanding=outstanding)
     next_budget = choose_next_budget(
@@ -65,7 +75,6 @@ def recommend(
         fastest = max(contest.viable, key=lambda each: (each.speedup, -each.rank))
         leaders = (RankedArm(each, answer.results.by_arm[each.arm]) for each in (winner, fastest))
         again = answer.question.ask_again(budget=next_budget.name) if next_budget else ""
-        late = [each for each in answer.unmeasured if each.arm in (outstanding or ())]
         raise machine_unfit(results, again, *leaders, late=late)
     return _advise(answer, catalogue, winner, decision, by_shape, effects, next_budget)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from packaging.specifiers import SpecifierSet
@@ -22,7 +22,7 @@ from advisor.domain.recommendation import ConstraintEffect
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
-from advisor.domain.text import format_share, join_names, write_duration
+from advisor.domain.text import format_share, name_some, write_duration
 from advisor.domain.workflow import KnownFault, Workflow
 from probes.outcome import Failure, SkipCause
 
@@ -201,9 +201,9 @@ def _affects_gpu(fault: KnownFault, gpu: Gpu | None) -> bool:
 
 
 def nothing_viable(
-    answer: Answer, outstanding: Collection[str], effects: Sequence[ConstraintEffect]
+    answer: Answer, late: Sequence[UnmeasuredArm], effects: Sequence[ConstraintEffect]
 ) -> UserError:
-    """Return why no arm is advised; one of `outstanding` may meet the constraints.
+    """Return why no arm is advised; one of `late` may meet the constraints.
 
     `effects` says which arm would be advised without each of them.
     """
@@ -221,7 +221,6 @@ def nothing_viable(
             f"no start was measured, so nothing shows whether a workflow meets --require {asked}",
             f"to measure how the leaders start: {answer.question.ask_again(cold_start=True)}",
         )
-    late = [each for each in answer.unmeasured if each.arm in outstanding]
     spreads = [spread for each in scored for spread in crossed_bounds(each, measured[each.arm])]
     nearest = ", ".join(_nearest(constraint, scored, measured) for constraint in constraints)
     may_meet = spreads[:MOST_NAMED] or [f"no measured arm is known to, nearest: {nearest}"]
@@ -247,7 +246,7 @@ def nothing_viable(
 
 
 def name_late(late: Sequence[UnmeasuredArm]) -> str:
-    return join_names([each.title for each in late[:MOST_NAMED]])
+    return name_some([each.title for each in late], MOST_NAMED)
 
 
 def _nearest(

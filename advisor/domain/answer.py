@@ -59,6 +59,11 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
     def was_planned(self) -> bool:
         return self.option is not None
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the run, its budget or the limit of the build ended before its measurement."""
+        return self.status in {"timed-out", "not-reached"} or is_out_of_time(self)
+
 
 def is_out_of_time(left_out: UnmeasuredArm | Failure) -> bool:
     """Return whether only the time of the run was missing.
@@ -163,15 +168,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_unfit_problem(self) -> bool:
         return self.problem is not None and self.problem.name == errors.MachineUnfitError.name
-
-    @property
-    def exit_code(self) -> int:
-        """That of the problem, or of a spent budget: no other arm was measured in time."""
-        if self.problem is not None:
-            return self.problem.exit_code
-        decision = self.recommendation.decision if self.recommendation else None
-        is_cut = decision is not None and decision.word is None and decision.outstanding
-        return errors.BudgetSpentError.exit_code if is_cut else 0
 
     @property
     def is_stored_here(self) -> bool:

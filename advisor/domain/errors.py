@@ -226,7 +226,7 @@ class MachineUnfitError(UserError, exit_code=4):
 
 
 class BudgetSpentError(UserError, exit_code=4):
-    """The budget ended before the first measurement that a decision needs."""
+    """The budget or the run ended before the first measurements that a decision needs."""
 
 
 OPEN_ALONE = "open the model by itself in the same interpreter"

@@ -267,6 +267,12 @@ def join_names(names: Sequence[str], conjunction: str = "and") -> str:
     return f"{', '.join(others)} {conjunction} {last}"
 
 
+def name_some(names: Sequence[str], most: int) -> str:
+    """Return the first names as a list, with the number of those that are left out."""
+    left = len(names) - most
+    return join_names([*names[:most], *([write_count(left, "other")] if left > 0 else [])])
+
+
 #: Unicode categories that move the cursor, change the direction of text or are invisible.
 HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 #: Everything except printable ASCII, tabs and line feeds.

@@ -15,7 +15,7 @@ from advisor.domain.plan import EAGER
 from advisor.recipes.server import REQUEST, serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, KEEPS_MEMORY, call_as_given, lines_for, shorten
 from advisor.report.cost import cost_line
-from advisor.report.formatting import PLACE, name_some
+from advisor.report.formatting import PLACE
 from advisor.report.further_lines import describe_changed_states, keeps_memory
 from advisor.report.headline import certainty_line, first_line, write_headline
 from advisor.report.setup_facts import describe_shapes
@@ -67,13 +67,8 @@ MOST_MISSING = 3
 
 
 def _missing(answer: Answer) -> str:
-    arms = [
-        each.title
-        for each in answer.unmeasured
-        if each.status == "not-reached" or is_out_of_time(each)
-    ]
-    if arms:
-        return f"{name_some(arms, MOST_MISSING)} not measured"
+    if arms := [each.title for each in answer.unmeasured if each.is_cut_off]:
+        return f"{text.name_some(arms, MOST_MISSING)} not measured"
     if shapes := answer.unmeasured_shapes:
         return f"{describe_shapes(answer, shapes)} not measured"
     if not answer.results.repeats:

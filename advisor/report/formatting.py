@@ -10,7 +10,7 @@ import tabulate
 
 from advisor.domain.accuracy import has_only_top_tokens, worst_check, worst_error
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
-from advisor.domain.text import MISSING, format_number, format_share, join_names, write_count
+from advisor.domain.text import MISSING, format_number, format_share
 from probes.accuracy import AccuracyClass, Checked
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.
@@ -54,12 +54,6 @@ class Section(NamedTuple):
     name: str
     title: str
     lines: Sequence[str]
-
-
-def name_some(names: Sequence[str], most: int) -> str:
-    """Return the first names as a list, with the number of those that are left out."""
-    left = len(names) - most
-    return join_names([*names[:most], *([write_count(left, "other")] if left > 0 else [])])
 
 
 def accuracy_cell(checks: Sequence[Checked]) -> str:

@@ -14,7 +14,6 @@ from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import EAGER
 from advisor.domain.serving import AskedRate, ServedArm
-from advisor.report.formatting import name_some
 from probes.accuracy import Checked, Fault
 from probes.facts import FREED_MEMORY
 
@@ -118,7 +117,7 @@ def describe_changed_states(arms: Sequence[RankedArm]) -> list[str]:
     names = dict.fromkeys(name for each in checks for name in each.accuracy.changed_states)
     if not names:
         return []
-    named = name_some([*names], MOST_STATES)
+    named = text.name_some([*names], MOST_STATES)
     changed = f"Each call also changes: {named}. Outputs of equal calls stay the same."
     return [f"{changed} Compiled and exported programs may leave that out, and be faster for it."]
 

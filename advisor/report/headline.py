@@ -22,7 +22,6 @@ from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.recommendation import ChosenFor, Decision
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.report import further_lines, other_arms
-from advisor.report.formatting import name_some
 
 #: What a line of the headline is about.
 HeadlinePart = Literal[
@@ -172,7 +171,7 @@ def _late_workflows(decided: AdvisedAnswer) -> str:
         for each in reversed(decided.answer.unmeasured)
         if is_out_of_time(each) and each.workflow not in told
     }
-    late = name_some([*titles.values()], MOST_FAILED) if titles else ""
+    late = text.name_some([*titles.values()], MOST_FAILED) if titles else ""
     return late and f"Not measured for lack of time: {late}."
 
 
@@ -247,9 +246,9 @@ def _why_not_clear(decided: AdvisedAnswer) -> list[str]:
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
-        late = [each for each in decided.answer.unmeasured if each.arm in found.outstanding]
-        names = name_some([each.title for each in late], MOST_OUTSTANDING)
-        was = "was" if len(late) == 1 else "were"
+        late = [decided.answer.titles.get(arm, arm) for arm in found.outstanding]
+        names = text.name_some(late, MOST_OUTSTANDING)
+        was = "were" if late[1:] else "was"
         reasons.append(f"{names} {was} not measured and may be better")
     return reasons
 
@@ -259,7 +258,8 @@ def _timed_once(decided: AdvisedAnswer) -> str:
     found, titles = decided.decision, {**decided.answer.titles, decided.advised.arm: "this arm"}
     ordered = sorted(found.timed_once, key=lambda arm: arm != decided.advised.arm)
     names = [titles.get(arm, arm) for arm in ordered]
-    line = f"{name_some(names, MOST_OUTSTANDING)} {'were' if names[1:] else 'was'} timed in one"
+    were = "were" if names[1:] else "was"
+    line = f"{text.name_some(names, MOST_OUTSTANDING)} {were} timed in one"
     is_last = found.certain and found.fit and found.checked and not found.outstanding
     may_settle = is_last and found.needed_repetitions == 1
     return f"{line} process only{', and a second one may make it CLEAR' if may_settle else ''}"

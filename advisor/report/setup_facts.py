@@ -14,8 +14,8 @@ from advisor.domain.model import (
     name_own_shapes,
 )
 from advisor.domain.question import LoadQuestion
-from advisor.domain.text import format_mebibytes, join_names
-from advisor.report.formatting import describe_problem, name_some
+from advisor.domain.text import format_mebibytes, join_names, name_some
+from advisor.report.formatting import describe_problem
 from probes.facts import InputSpec
 from probes.shape import Shape
 

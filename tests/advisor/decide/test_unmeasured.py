@@ -26,7 +26,12 @@ from advisor.decide.unmeasured import (
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
 from advisor.domain.constraints import Constraint
-from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError, NothingViableError
+from advisor.domain.errors import (
+    BudgetSpentError,
+    ConstraintUndecidedError,
+    MachineUnfitError,
+    NothingViableError,
+)
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval, MemoryBytes
 from advisor.domain.plan import PLAIN_COMPILE
@@ -290,6 +295,21 @@ def test_an_arm_counts_unless_kept_runs_show_that_it_does_not_lead(
     known = builders.replace(HEAD.catalogue, earlier_runs={"cpu": seen})
     outstanding = built_answers.advised(answer_from_results(so_far, known)).decision.outstanding
     assert outstanding == ((LATE,) if counts else ())
+
+
+@pytest.mark.parametrize("left", ["crashed", "timed-out"])
+def test_a_run_whose_time_ended_before_a_second_arm_has_no_answer(left: Status) -> None:
+    cut_off = unmeasured("late/slow", left, "slow", title="slow")
+    others = [unmeasured(f"late/{name}", left, name, title=name) for name in "abc"]
+    both = answer(cut_off, also=others)
+    alone = built_answers.with_results(both, measurements=both.results.measurements[:1])
+    found = answer_from_results(alone, HEAD.catalogue)
+    assert (found.problem is None) == (left == "crashed")
+    assert (found.recommendation is None) == (left == "timed-out")
+    if found.problem:
+        assert (found.problem.name, found.problem.next_step) == (BudgetSpentError.name, cut_off.fix)
+        # The arm that was never faster than another one may score least.
+        assert "a, b, c and 1 other" in found.problem.what
 
 
 @pytest.mark.parametrize(
