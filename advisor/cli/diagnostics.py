@@ -90,14 +90,17 @@ def list_workflows(run_options: RunOptions, context: Context) -> list[WorkflowRo
     from advisor.ask.devices import VISIBLE_DEVICES
     from advisor.ask.obstacles import environment_interpreter, find_obstacle
     from advisor.ask.resolve import resolve, worker_interpreter
+    from advisor.domain.plan import EAGER, ArmName
     from advisor.execute.drafts import detect_machine
 
     catalogue = context.catalogue()
     machine = detect_machine(worker_interpreter(run_options), catalogue, context)
     resolved = resolve(run_options, machine, catalogue, context.environment.get(VISIBLE_DEVICES))
-    rows = []
+    rows, named = [], {ArmName.parse(each).workflow for each in resolved.workflows}
     # A stack may have another distribution, and so another environment, on this device.
     for workflow in catalogue.for_question(resolved).workflows:
+        if workflow.id in resolved.leave_out or (named and workflow.id not in {EAGER, *named}):
+            continue
         row = WorkflowRow(id=workflow.id, title=workflow.title, verified=workflow.verified)
         if obstacle := find_obstacle(workflow, resolved, machine):
             why = {"status": obstacle.status, "reason": obstacle.reason, "fix": obstacle.fix}

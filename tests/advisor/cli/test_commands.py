@@ -25,6 +25,7 @@ from advisor.ask import catalogue_files
 from advisor.cli import schemas
 from advisor.domain.answer import encode
 from advisor.domain.errors import NoRecipeError
+from advisor.domain.plan import EAGER
 from advisor.probing import env_registry
 from advisor.report.answer_files import answer_of_run
 from advisor.report.headline import AnswerDocument
@@ -68,9 +69,10 @@ def test_a_run_is_repeated_with_another_interpreter_and_compared(
 
 
 def test_the_environment_that_is_named_is_that_of_the_device(run_program: RunProgram) -> None:
-    options = ("--gpu", "cpu", "--task", "generate", "--model", "demo/llama")
-    rows = json.loads(run_program("workflows", "--json", *options).stdout)
-    (vllm,) = [row for row in rows if row["id"] == "vllm"]
+    question = ("--gpu", "cpu", "--task", "generate", "--model", "demo/llama")
+    named = ("--workflows", "vllm,onnxruntime-genai", "--leave-out", "onnxruntime-genai")
+    eager, vllm = json.loads(run_program("workflows", "--json", *question, *named).stdout)
+    assert (eager["id"], vllm["id"]) == (EAGER, "vllm")
     assert vllm["status"] == "not-installed"
     assert "env create vllm-cpu" in vllm["fix"]
 
