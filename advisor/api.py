@@ -24,6 +24,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.errors import (
     ModelRefusedError,
     OptionValueError,
+    UnknownRunError,
     UserError,
     choose_among,
     reported_as,
@@ -33,7 +34,7 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.execute.drafts import DraftRun, create, draft_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
-from advisor.report.notebook import Report, format_priorities, reports_errors, show_progress
+from advisor.report.notebook import Report, priority_option, reports_errors, show_progress
 from advisor.store.store import default_home
 
 WANTED = "pass a torch.nn.Module with inputs=(example tensors), or a name as in --model"
@@ -59,7 +60,7 @@ def recommend(
     `priorities` has weights of the criteria, those of the three Ps summing to 100, or the name of a
     preset. `on_event` is called with every event, after it is stored. `progress` shows a line in a
     notebook, else lines on standard error; None: in a notebook or on a terminal. `options` are
-    those of `p3-advisor recommend`.
+    those of `p3-advisor recommend`, without `preset` and `priority`.
 
     A run without a recommendation has `recommendation` None and its reason in `problem`. Raise
     `UserError` for a question that cannot be measured.
@@ -92,7 +93,10 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
     `ExportFileError`.
     """
     context = Context.of_process()
-    return Report(*answer_files.open_with_catalogue(os.fspath(name), context))
+    what, next_step = "no run has this name", "pass an id, latest, a directory or a JSON file"
+    with reported_as(UnknownRunError, what, next_step, TypeError):
+        path = os.fspath(name)
+    return Report(*answer_files.open_with_catalogue(path, context))
 
 
 def _read_options(
@@ -177,10 +181,8 @@ def make_options(
         names = ("/".join(map(str, key)) if isinstance(key, tuple) else key for key in mix)
         shares = zip(names, mix.values(), strict=True)
         fields["length_mix"] = ",".join(f"{name}:{share:g}" for name, share in shares)
-    if isinstance(priorities, str):
-        fields["preset"] = priorities
-    elif priorities is not None:
-        fields["priority"] = format_priorities(priorities)
+    if priorities is not None:
+        fields.update(priority_option(priorities))
     what, next_step = "an option has a wrong value", "see p3-advisor recommend --help"
     with reported_as(OptionValueError, what, next_step, msgspec.ValidationError):
         return msgspec.convert({"model": model, **fields}, RunOptions)

@@ -13,14 +13,22 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 from typing_extensions import ParamSpec
 
-from advisor.ask.option_values import parse_constraints, parse_priorities
+from advisor.ask.option_values import choose_priorities, parse_constraints
+from advisor.ask.run_options import RunOptions
 from advisor.decide.comparison import Comparison, compare_answers
 from advisor.decide.decision import answer_from_results
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import MissingExtraError, OutputFileError, UserError, reported_as
+from advisor.domain.errors import (
+    MissingExtraError,
+    OptionValueError,
+    OutputFileError,
+    UserError,
+    reported_as,
+)
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
@@ -57,9 +65,14 @@ def reports_errors(function: Callable[Arguments, Returned]) -> Callable[Argument
     return call
 
 
-def format_priorities(priorities: Mapping[str, float]) -> str:
-    """Return weights as `--priority` takes them."""
-    return ",".join(f"{name}={weight:g}" for name, weight in priorities.items())
+def priority_option(priorities: Mapping[str, float] | str) -> dict[str, str]:
+    """Return the option that has these weights, or the preset of this name."""
+    if isinstance(priorities, str):
+        return {"preset": priorities}
+    what, next_step = "priorities cannot be read", "pass a mapping of weights, or a preset's name"
+    with reported_as(OptionValueError, what, next_step, (AttributeError, TypeError, ValueError)):
+        weights = (f"{name}={weight:g}" for name, weight in priorities.items())
+        return {"priority": ",".join(weights)}
 
 
 def show_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent], None]:
@@ -134,15 +147,19 @@ class Report:
     def decide(
         self,
         *,
-        priorities: Mapping[str, float] | None = None,
+        priorities: Mapping[str, float] | str | None = None,
         require: Sequence[str] | str | None = None,
     ) -> Report:
         """Return the report with other weights or constraints; nothing is measured again."""
+        weights = None
+        if priorities:
+            options = msgspec.convert(priority_option(priorities), RunOptions)
+            weights = choose_priorities(options, self.catalogue)
         text = require if isinstance(require, str) or require is None else ",".join(require)
         again = answer_from_results(
             self.answer,
             self.catalogue,
-            priorities=parse_priorities(format_priorities(priorities)) if priorities else None,
+            priorities=weights,
             constraints=parse_constraints(text) if text is not None else None,
         )
         return Report(again, self.catalogue, self._run)
@@ -156,6 +173,7 @@ class Report:
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for each arm and batch size; needs pandas (extra `notebook`).
 
+        A row for each arm and workflow without a measurement follows, with its reason.
         Times are in seconds, memory in bytes; shares and speed-ups are plain ratios.
         """
         try:

@@ -82,6 +82,8 @@ def test_a_document_is_decided_again_without_a_measurement() -> None:
     assert other.answer.question.priorities.performance == 100
     assert run.answer.question.priorities.performance != 100
     assert other.recommendation is not None
+    preset = run.catalogue.presets.priorities["serving"].priorities
+    assert run.decide(priorities="serving").answer.question.priorities == preset
     assert f"p3-advisor recipe {FILE}" in repr(run)
     assert run.compare(other).conclusion == "same-run"
 
@@ -202,8 +204,12 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
 def test_a_wrong_option_is_refused() -> None:
     with pytest.raises(TypeError, match=r"did you mean batch_sizes\?"):
         make_options("demo", None, {"batch_size": 1})
-    with pytest.raises(errors.OptionValueError):
-        make_options("demo", None, {"rate": -1})
+    number: Any = 5
+    for priorities, options in ((None, {"rate": -1}), (number, {})):
+        with pytest.raises(errors.OptionValueError):
+            make_options("demo", priorities, options)
+    with pytest.raises(errors.UnknownRunError):
+        advisor.load(number)
 
 
 def test_the_import_is_cheap_and_loads_no_stack() -> None:
