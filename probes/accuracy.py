@@ -106,7 +106,7 @@ class Accuracy:
     @property
     def error(self) -> float | None:
         """The figure that `--accuracy` and `accuracy<=` limit."""
-        # A mean divergence below zero is rounding.
+        # A mean divergence below zero, which older runs have, is rounding.
         return self.relative_error if self.kl_mean is None else max(self.kl_mean, 0.0)
 
 

@@ -35,7 +35,7 @@ from probes.checking.text_reference import (
 from probes.shape import Shape
 
 #: Divergence in nats a token below which a figure is rounding: log probabilities are stored in
-#: float32, and their mean divergence can even be slightly negative.
+#: float32.
 KL_RESOLUTION = 1e-8
 #: Number of tokens of each text that a reason quotes at a divergence.
 EXCERPT_TOKENS = 4
@@ -77,7 +77,7 @@ def check_tokens(
     has_ratio = kl_mean is not None and kl_eager >= KL_RESOLUTION
     accuracy = Accuracy(
         fault,
-        ratio_to_eager=max(kl_mean or 0.0, 0.0) / kl_eager if has_ratio else None,
+        ratio_to_eager=(kl_mean or 0.0) / kl_eager if has_ratio else None,
         top1=agreement.top1,
         kl_mean=kl_mean,
         equal_tokens=divergence.equal,

@@ -137,7 +137,8 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any, near_tie: float = 0.0) -
         np.take_along_axis(target, each[..., :1], -1)[..., 0] for each in (target_ids, found_ids)
     )
     return FidelityMetrics(
-        kl_mean=float(divergence.mean()),
+        # A mean below zero is rounding.
+        kl_mean=max(float(divergence.mean()), 0.0),
         top1=float((target_ids[..., 0] == found_ids[..., 0]).mean()),
         top1_or_tie=float((own - other <= near_tie).mean()),
         largest=float(abs(errors).max()),

@@ -71,11 +71,12 @@ def flipped(reference: TokenReference, position: int, rank: int) -> list[Any]:
 
 
 def test_the_same_text_and_probabilities_are_equivalent(reference: TokenReference) -> None:
-    scored = [TokenLogprobs(reference.logprobs(number)) for number in range(SETS)]
+    # Rounding leaves a sum of probabilities above one, and so a divergence below zero.
+    scored = [TokenLogprobs(reference.logprobs(number) + 1e-6) for number in range(SETS)]
     verdict, reason, agreement = check(reference, reference.tokens, scored)
     assert (verdict, reason) == ("exact", "")
     assert (agreement.sequences, agreement.identical_sequences) == (6, 6)
-    assert (agreement.kl_mean, agreement.top1) == (pytest.approx(0, abs=1e-6), 1)
+    assert (agreement.kl_mean, agreement.top1) == (0, 1)
     assert agreement.positions == SETS * ROWS * POSITIONS
     assert agreement.method == "teacher-forced"
 
