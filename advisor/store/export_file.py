@@ -26,7 +26,7 @@ from advisor.domain.event_folding import fold_run
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
 from advisor.domain.run_state import Header
-from advisor.store.files import HOME_VARIABLE, report_unwritable, write_atomically
+from advisor.store.files import HOME_VARIABLE, open_regular, report_unwritable, write_atomically
 from advisor.store.runs import DECODE_ERRORS, EVENTS, HEADERS, Run, refuse_newer
 from advisor.store.store import Store
 
@@ -72,8 +72,10 @@ def _without_directories(body: bytes) -> bytes:
 def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:
     """Return the run in a file; raise `ExportFileError` if it is damaged, edited or too large."""
     what = f"{file} cannot be read"
-    with reported_as(ExportFileError, what, "check the name"), file.open("rb") as stream:
-        content = stream.read(MAX_EXPORT_BYTES + 1)
+    with reported_as(ExportFileError, what, "check the name"):
+        stream, _ = open_regular(file.resolve())
+        with stream:
+            content = stream.read(MAX_EXPORT_BYTES + 1)
     if len(content) > MAX_EXPORT_BYTES:
         raise ExportFileError(
             f"{file} is larger than {MAX_EXPORT_BYTES >> 20} MiB, the limit for a run", ASK_SENDER

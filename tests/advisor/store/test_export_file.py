@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 
 import builders
@@ -175,8 +176,10 @@ def test_a_file_above_the_size_limit_is_refused(
     monkeypatch.setattr(export_file, "MAX_EXPORT_BYTES", 1 << 20)
     with pytest.raises(ExportFileError, match="larger than 1 MiB"):
         export_file.read_export(write_export(tmp_path, b"x" * (1 << 21)))
-    with pytest.raises(ExportFileError, match="cannot be read"):
-        export_file.read_export(tmp_path / "absent")
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("absent", "fifo"):
+        with pytest.raises(ExportFileError, match="cannot be read"):
+            export_file.read_export(tmp_path / name)
 
 
 def test_an_arm_of_an_unknown_workflow_is_refused() -> None:
