@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain import run_events
 from advisor.domain.plan import EAGER, REFERENCE
-from advisor.domain.text import MISSING, write_count, write_speedup
+from advisor.domain.text import MISSING, join_names, write_count, write_speedup
 from advisor.report.formatting import describe_check
 from probes.events import PhaseStarted
 from probes.outcome import Failure, Outcome
@@ -41,9 +41,10 @@ def render_event(event: run_events.LoggedEvent) -> str | None:
 def describe_other_runs(ids: Sequence[str]) -> str:
     if not ids:
         return ""
+    others = f"runs {join_names(ids)} measure" if ids[1:] else f"run {ids[0]} measures"
     return (
-        f"run {' and '.join(ids)} measures on this machine, too, so times are longer and less "
-        "certain; --wait-for-quiet 5min waits"
+        f"{others} on this machine, too, so times are longer and less certain; "
+        "--wait-for-quiet 5min waits"
     )
 
 

@@ -264,6 +264,7 @@ def test_an_invalid_name_is_an_error(
         parse(text)
     assert words in problem.value.what
     assert problem.value.next_step
+    assert "smaller" not in problem.value.next_step, "it may be too small"
 
 
 @pytest.mark.parametrize(

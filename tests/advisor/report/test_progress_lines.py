@@ -63,7 +63,8 @@ def test_slow_steps_and_results_have_a_line(expect: Expect) -> None:
         Resumed(),
         Finished(),
     )
-    expect("progress-lines", [render(each) for each in run_events])
+    others = [progress_lines.describe_other_runs(ids) for ids in ([], ["a"], ["a", "b"])]
+    expect("progress-lines", [*map(render, run_events), *others])
 
 
 @pytest.mark.parametrize(
