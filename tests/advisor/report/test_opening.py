@@ -18,6 +18,7 @@ import recorded_runs
 from kept.runs import EVIDENCE
 
 from advisor.ask.context import Context
+from advisor.ask.run_options import RunOptions
 from advisor.domain.accuracy import why_unchecked
 from advisor.domain.answer import AnswerSummary, Problem
 from advisor.domain.errors import (
@@ -62,7 +63,10 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     told = answer_files.describe_change(str(file), answer)
     assert (f"the file says {before.decision_word}" in told) == is_changed
     text = text_report.render_summary(answer, 100)
-    assert f"resume {answer.run_id}" not in text + text_report.render(answer)
+    full = text_report.render(answer)
+    assert f"resume {answer.run_id}" not in text + full
+    options = {name.replace("_", "-") for name in RunOptions.__struct_fields__}
+    assert {*re.findall(r"allow more with --([a-z-]+)", full)} <= options
     # The recipe loads the model for inference instead.
     notes = ("model.eval()", "p3-advisor recipe")
     lines = [line for line in code_lines(answer) if not any(each in line for each in notes)]
@@ -77,7 +81,7 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     assert {EAGER, *compiled[:1]} & ranked <= {*arms} or len({*arms} & ranked) < 3
     is_changed = answer.recommendation is not None and answer.recommendation.arm != EAGER
     assert bool(lines) == is_changed
-    assert all(f"    {line}" in text_report.render(answer).splitlines() for line in lines)
+    assert all(f"    {line}" in full.splitlines() for line in lines)
     if is_changed:
         code = recipe_text.render_short(answer, *arm_recipe.choose_recipe(answer, None, ""))
         start = " ".join(lines[: lines.index(REQUEST)]).replace("\\", "") if is_served else ""
