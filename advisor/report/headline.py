@@ -195,7 +195,7 @@ def _why_alone(decided: AdvisedAnswer) -> str:
         for each in reversed(_planned_arms(decided.answer))
     }
     if failed:
-        return f"Without a result: {text.join_names([*failed.values()][:MOST_FAILED])}."
+        return f"Without a result: {text.name_some([*failed.values()], MOST_FAILED)}."
     if decided.answer.question.is_limited:
         return "No other workflow was asked for."
     return "No other workflow of the model can be measured here."

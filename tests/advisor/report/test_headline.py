@@ -363,6 +363,8 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
     assert failed[3].title not in certainty
     assert str(failed[1].fix) in change
     assert f"{failed[1].title}: by SIGSEGV. To compare it: " in change
+    further = (builders.unmeasured(name, option="default", status="crashed") for name in "wxyz")
+    assert "2 others" in write_headline(replace(answer, unmeasured=(*failed, *further)))[1].text
     asked = replace(built_answers.with_question(answer, workflows=("aot",)), unmeasured=failed[1:2])
     assert text_report.render_summary(asked, 100).count("by SIGSEGV") == 1
     wrong = builders.unmeasured(option="default", status="incorrect", fix=None)
