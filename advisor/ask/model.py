@@ -135,9 +135,7 @@ def _parse_synthetic(text: str, models: Models) -> SyntheticModel:
         "layers": layers if block == "ffn-multilayer" else 1,
     }
     what = f"the sizes of {text!r} are out of range"
-    with reported_as(
-        OptionValueError, what, "use a size within this bound", msgspec.ValidationError
-    ):
+    with reported_as(OptionValueError, what, "use a size in this range", msgspec.ValidationError):
         return msgspec.convert(fields, SyntheticModel)
 
 

@@ -151,15 +151,13 @@ class Report:
         require: Sequence[str] | str | None = None,
     ) -> Report:
         """Return the report with other weights or constraints; nothing is measured again."""
-        weights = None
-        if priorities:
-            options = msgspec.convert(priority_option(priorities), RunOptions)
-            weights = choose_priorities(options, self.catalogue)
+        given = priority_option(priorities) if priorities else {}
+        options = msgspec.convert(given, RunOptions)
         text = require if isinstance(require, str) or require is None else ",".join(require)
         again = answer_from_results(
             self.answer,
             self.catalogue,
-            priorities=weights,
+            priorities=choose_priorities(options, self.catalogue) if given else None,
             constraints=parse_constraints(text) if text is not None else None,
         )
         return Report(again, self.catalogue, self._run)
