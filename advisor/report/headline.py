@@ -16,7 +16,7 @@ from advisor.decide.rivals import arms_as_good, find_faster_arm, is_baseline_as_
 from advisor.decide.trust import find_unfitness
 from advisor.domain import text
 from advisor.domain.answer import AdvisedAnswer, Answer, UnmeasuredArm, is_out_of_time
-from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError, RunIsActiveError
+from advisor.domain.errors import BudgetSpentError, RunIsActiveError
 from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.recommendation import ChosenFor, Decision
@@ -64,8 +64,8 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
     "no-change": "the one that needs no change of the code",
 }
 NO_FLIP = "No other weight of one of the three Ps changes the answer."
-#: Problems of figures that do not decide, or not yet.
-UNDECIDED_ERRORS = {MachineUnfitError.name, ConstraintUndecidedError.name, RunIsActiveError.name}
+#: The exit code of problems of figures that do not decide, and the problem of those not yet there.
+UNDECIDED: set[int | str] = {BudgetSpentError.exit_code, RunIsActiveError.name}
 #: Workflows without a result, and arms that might be better, whose line is long.
 MOST_FAILED, MOST_OUTSTANDING = 3, 2
 #: Less than this share of speed, or than these points of score, counts as nothing.
@@ -101,7 +101,8 @@ def first_line(answer: Answer) -> str:
     decided, problem = AdvisedAnswer.of(answer), answer.problem
     if decided is not None:
         return _instruction(decided)
-    missing = "No answer" if problem and problem.name in UNDECIDED_ERRORS else "No recommendation"
+    is_undecided = problem and not UNDECIDED.isdisjoint({problem.exit_code, problem.name})
+    missing = "No answer" if is_undecided else "No recommendation"
     return f"{missing}: {problem.what if problem else 'nothing was decided'}"
 
 

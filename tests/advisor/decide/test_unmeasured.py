@@ -308,6 +308,7 @@ def test_a_run_whose_time_ended_before_a_second_arm_has_no_answer(left: Status) 
     assert (found.recommendation is None) == (left == "timed-out")
     if found.problem:
         assert (found.problem.name, found.problem.next_step) == (BudgetSpentError.name, cut_off.fix)
+        assert built_answers.headline(found, "answer")[0].startswith("No answer")
         # The arm that was never faster than another one may score least.
         assert "a, b, c and 1 other" in found.problem.what
 
