@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.costs import find_break_even, first_to_serve, price
 from advisor.decide.scoring import candidates_of
-from advisor.decide.unmeasured import name_late, nothing_viable
+from advisor.decide.unmeasured import name_late, nothing_compared, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import BudgetSpentError, MachineUnfitError
+from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
@@ -40,13 +40,11 @@ def recommend(
     """Return the advice on an answer with scores; `by_shape` has those at one shape alone.
 
     `outstanding` has the highest possible score of each arm that may still be measured.
-
     Raise `NothingViableError` when nothing was measured or every arm fails a constraint,
-    `ConstraintUndecidedError` when one of them may meet it, `BudgetSpentError` when the time ended
-    before there was anything to compare, and
-    `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
-    With `while_running` nothing is over yet, and the latter is raised only for a busy machine: if
-    equal workers differ, more rounds and processes may still settle the decision.
+    `ConstraintUndecidedError` when one of them may meet it, `BudgetSpentError` when there was no
+    time for a second arm, and `MachineUnfitError` when the decision is open because the machine was
+    not fit to measure on. With `while_running` there may be time, and the latter is raised only for
+    a busy machine: if equal workers differ, more rounds and processes may settle the decision.
     """
     question, results, scored = answer.question, answer.results, answer.scores
     is_unfit = results.is_busy if while_running else results.is_unfit
@@ -58,25 +56,17 @@ def recommend(
         raise nothing_viable(answer, late, effects)
     cut_off = [each for each in unmeasured if each.is_cut_off]
     if cut_off and not (scored[1:] or while_running):
-        raise BudgetSpentError(
-            f"only {scored[0].title} was measured before the "
-            f"{'budget' if answer.finished else 'run'} ended; not measured: {name_late(cut_off)}",
-            next((each.fix for each in cut_off if each.fix), question.ask_again(budget="thorough")),
-        )
-    winner = contest.advised
+        raise nothing_compared(answer, cut_off)
     decision = certainty.judge_certainty(contest, outstanding=outstanding)
-    next_budget = choose_next_budget(
-        catalogue.presets.budgets.values(),
-        question.budget,
-        made=results.repeats,
-        needed=decision.needed_repetitions,
-    )
+    budgets, needed = catalogue.presets.budgets.values(), decision.needed_repetitions
+    next_budget = choose_next_budget(budgets, question.budget, made=results.repeats, needed=needed)
     if not certainty.is_settled(contest, decision):
         fastest = max(contest.viable, key=lambda each: (each.speedup, -each.rank))
-        leaders = (RankedArm(each, answer.results.by_arm[each.arm]) for each in (winner, fastest))
-        again = answer.question.ask_again(budget=next_budget.name) if next_budget else ""
+        first = contest.advised, fastest
+        leaders = (RankedArm(each, results.by_arm[each.arm]) for each in first)
+        again = question.ask_again(budget=next_budget.name) if next_budget else ""
         raise machine_unfit(results, again, *leaders, late=late)
-    return _advise(answer, catalogue, winner, decision, by_shape, effects, next_budget)
+    return _advise(answer, catalogue, contest.advised, decision, by_shape, effects, next_budget)
 
 
 def _advise(

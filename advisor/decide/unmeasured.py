@@ -13,7 +13,12 @@ from advisor.decide.scoring import crossed_bounds, value_of
 from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm, is_out_of_time
 from advisor.domain.arm_figures import START
 from advisor.domain.constraints import Constraint
-from advisor.domain.errors import ConstraintUndecidedError, NothingViableError, UserError
+from advisor.domain.errors import (
+    BudgetSpentError,
+    ConstraintUndecidedError,
+    NothingViableError,
+    UserError,
+)
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, ArmName
@@ -242,6 +247,15 @@ def nothing_viable(
     return NothingViableError(
         f"no workflow meets --require {asked}; nearest: {nearest}",
         "; ".join(["relax or remove a constraint of --require", *ways]),
+    )
+
+
+def nothing_compared(answer: Answer, cut_off: Sequence[UnmeasuredArm]) -> BudgetSpentError:
+    ended = "budget" if answer.finished else "run"
+    return BudgetSpentError(
+        f"only {answer.scores[0].title} was measured before the {ended} ended; "
+        f"not measured: {name_late(cut_off)}",
+        next(filter(None, (each.fix for each in cut_off)), "ask again with a longer --budget"),
     )
 
 

@@ -325,7 +325,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     diagnosis: tuple[CallDiagnosis, ...] = ()
     #: Results at shapes that were not built; empty if none was tried.
     new_shape_results: tuple[NewShapeResult, ...] = ()
-    #: The worst of them.
     new_shape_behaviour: NewShapeBehaviour | None = None
     #: Whether all of these shapes were tried before the time limit.
     new_shapes_complete: bool = True
