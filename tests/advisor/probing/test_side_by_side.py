@@ -23,14 +23,8 @@ from sessions import (
     worker_events_of,
 )
 
+from advisor.domain import run_events
 from advisor.domain.plan import Arm
-from advisor.domain.run_events import (
-    BuildStarted,
-    DeviceMemory,
-    RunEvent,
-    WorkerReported,
-    WorkerSpawned,
-)
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.processes import process_tree
 from advisor.probing.session import WorkerSession
@@ -46,7 +40,7 @@ pytestmark = pytest.mark.slow
 FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
 
 
-def build_all(session: WorkerSession, *arms: Arm, at_once: int = 2) -> list[RunEvent]:
+def build_all(session: WorkerSession, *arms: Arm, at_once: int = 2) -> list[run_events.RunEvent]:
     """Build these arms side by side, in this order; start workers that do not run."""
     side_by_side = SideBySideBuilds(session, at_once)
     return list(session.build_side_by_side(side_by_side, taking(arms, session), lambda: False))
@@ -60,7 +54,7 @@ def taking(arms: Iterable[Arm], session: WorkerSession) -> ChooseBuild:
 def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: WorkerSession) -> None:
     start_workers(session, QUICK, ALIKE)
     built = build_all(session, QUICK, ALIKE, at_once=8)
-    started = of_kind(built, BuildStarted)
+    started = of_kind(built, run_events.BuildStarted)
     assert [(each.processors, each.builds_at_once) for each in started] == [(1, 2), (1, 2)]
     began = {each.arm: built.index(each) for each in started}
     ended = [place for place, each in enumerate(built) if worker_events_of([each], Prepared)]
@@ -83,9 +77,9 @@ def test_no_more_builds_run_than_there_are_shares(session: WorkerSession) -> Non
     start_workers(session)
     most, running = 0, set[str]()
     for each in build_all(session, *arms):
-        if isinstance(each, WorkerSpawned):
+        if isinstance(each, run_events.WorkerSpawned):
             running.add(each.arm)
-        elif isinstance(each, WorkerReported):
+        elif isinstance(each, run_events.WorkerReported):
             # The check, which follows all builds of an arm, has no share on a CPU.
             starts_check = PhaseStarted("correctness", Shape(2))
             running -= {each.arm} if each.worker_event == starts_check else set()
@@ -215,7 +209,9 @@ def test_workers_of_a_repetition_import_while_processors_are_free(session: Worke
     assert_stands_still(standbys[QUICK.id].worker)
 
     repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
-    assert of_kind(repeated, WorkerSpawned) == [WorkerSpawned(arm=QUICK.id, process=1, repeat=1)]
+    assert of_kind(repeated, run_events.WorkerSpawned) == [
+        run_events.WorkerSpawned(arm=QUICK.id, process=1, repeat=1)
+    ]
     assert len(worker_events_of(repeated, Imported, QUICK.id)) == 1
     assert process in process_tree(session.workers[QUICK.id].directory)
     assert worker_events_of(session.build(QUICK.id), Ready)
@@ -247,22 +243,32 @@ def test_workers_of_a_repetition_build_once_when_they_build_ahead(session: Worke
     assert not worker_events_of(warmed_up, Ready, QUICK.id)
 
 
+@pytest.mark.parametrize("builds_alone", [False, True])
 def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
-    tmp_path: pathlib.Path, fake_probes: pathlib.Path
+    builds_alone: bool, tmp_path: pathlib.Path, fake_probes: pathlib.Path
 ) -> None:
     config = sessions.run_config(tmp_path, fake_probes, asked={"device": "cuda"})
     with WorkerSession(config) as session:
         start_workers(session)
         builds = SideBySideBuilds(session, 2, repeated=[QUICK])
-        choose, standbys = taking([QUICK, HANGING], session), session.standbys
+        hanging = builders.replace(HANGING, builds_alone=builds_alone)
+        standbys, waits = session.standbys, list[bool]()
 
         def is_warm() -> bool:
-            return QUICK.id in standbys and Ready in standbys[QUICK.id].worker.answers
+            waits.extend([True] * (QUICK.id in standbys and standbys[QUICK.id].can_build))
+            return len(waits) > 3 or (
+                QUICK.id in standbys and Ready in standbys[QUICK.id].worker.answers
+            )
 
-        received = list(session.build_side_by_side(builds, choose, is_warm))
+        received = list(
+            session.build_side_by_side(builds, taking([QUICK, hanging], session), is_warm)
+        )
         assert builds.running == [HANGING.id]
         assert session.is_warmed_up(QUICK.id)
         assert len(worker_events_of(received, Built, QUICK.id)) == 1
+        assert standbys[QUICK.id].can_build == builds_alone
+        if builds_alone:
+            return
         repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
         assert worker_events_of(repeated, Ready, QUICK.id)
         assert not worker_events_of(session.prepare([QUICK.id]), Ready, QUICK.id)
@@ -270,24 +276,6 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
         session.add_standbys([(QUICK, 2)], built={QUICK.id})
         list(session.run_until(is_warm))
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
-
-
-def test_no_worker_of_a_repetition_builds_beside_an_arm_that_builds_alone(
-    tmp_path: pathlib.Path, fake_probes: pathlib.Path
-) -> None:
-    config = sessions.run_config(tmp_path, fake_probes, asked={"device": "cuda"})
-    with WorkerSession(config) as session:
-        start_workers(session)
-        builds = SideBySideBuilds(session, 2, repeated=[QUICK])
-        alone = builders.replace(HANGING, builds_alone=True)
-        standbys, looks = session.standbys, list[bool]()
-
-        def looks_twice() -> bool:
-            looks.extend([True] * (QUICK.id in standbys and not standbys[QUICK.id].is_busy))
-            return len(looks) > 1
-
-        list(session.build_side_by_side(builds, taking([QUICK, alone], session), looks_twice))
-        assert standbys[QUICK.id].can_build
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -357,7 +345,7 @@ def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
     build_all(session, QUICK)
     list(session.build(QUICK.id))
     stopped = list(session.stop({QUICK.id}))
-    (memory,) = of_kind(stopped, DeviceMemory)
+    (memory,) = of_kind(stopped, run_events.DeviceMemory)
     assert (memory.source, memory.peak_bytes) == ("freed", 3 << 30)
 
 
@@ -414,7 +402,7 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
         choose = taking([QUICK, ALIKE], session)
         found: list[set[int]] = []
         for each in session.build_side_by_side(SideBySideBuilds(session, 2), choose, lambda: False):
-            if isinstance(each, BuildStarted):
+            if isinstance(each, run_events.BuildStarted):
                 worker = session.workers[each.arm]
                 processors = os.sched_getaffinity(worker.popen.pid)
                 # The second build gets all of them if the first one has finished by then.

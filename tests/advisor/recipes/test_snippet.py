@@ -26,17 +26,9 @@ from advisor.domain.model import (
     SyntheticModel,
     TransformersModel,
 )
+from advisor.recipes import snippet
 from advisor.recipes.calls import random_values
 from advisor.recipes.loading import loading_lines
-from advisor.recipes.snippet import (
-    KEEPS_MEMORY,
-    NEEDS_WRAPPER,
-    WITHOUT_TF32,
-    call_as_given,
-    compose_snippet,
-    lines_for,
-    shorten,
-)
 from probes.facts import InputSpec
 from probes.workflows import sglang, vllm
 
@@ -83,11 +75,11 @@ TOKENS = InputSpec(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_snippet_is_short_python_without_paths(model: Model, task: str, device: str) -> None:
     question = builders.question(model=model, task=task, device=device, dtype="float16")
-    text = compose_snippet(question, 4, INTEGRATION, (TOKENS,))
+    text = snippet.compose_snippet(question, 4, INTEGRATION, (TOKENS,))
     ast.parse(text)
     assert "/secret" not in text
     assert len(text.splitlines()) <= 49
-    assert (KEEPS_MEMORY in text) == (device == "cpu")
+    assert (snippet.KEEPS_MEMORY in text) == (device == "cpu")
     assert ('"cuda"' in text) == (device == "cuda")
     first_step = text.index("with torch.no_grad")
     assert all(line in text[:first_step] for line in ("import onnxruntime", "import torch"))
@@ -101,7 +93,7 @@ def test_code_in_float32_computes_without_tf32_as_it_was_measured(
     device: str, dtype: str, *, is_off: bool
 ) -> None:
     question = builders.question(model=synthetic("ffn"), device=device, dtype=dtype)
-    assert (WITHOUT_TF32 in compose_snippet(question, 4, INTEGRATION)) is is_off
+    assert (snippet.WITHOUT_TF32 in snippet.compose_snippet(question, 4, INTEGRATION)) is is_off
 
 
 def test_a_model_with_named_inputs_is_called_as_its_user_calls_it() -> None:
@@ -110,12 +102,12 @@ def test_a_model_with_named_inputs_is_called_as_its_user_calls_it() -> None:
     compiled = "compiled = torch.compile(model)\noutput = compiled(*inputs)\n"
     exported = "program = torch.export.export(model, inputs)\noutput = program(*inputs)\n"
     asked = builders.question(model=FactoryModel(name="m.py:make"))
-    assert call_as_given(asked, compiled, [plain]) == compiled
-    assert call_as_given(asked, compiled, [named]) == compiled.replace("(*", "(**")
+    assert snippet.call_as_given(asked, compiled, [plain]) == compiled
+    assert snippet.call_as_given(asked, compiled, [named]) == compiled.replace("(*", "(**")
     for lines, each in ((exported, named), (compiled, builders.replace(named, nested=True))):
-        assert call_as_given(asked, lines, [each]) == f"{NEEDS_WRAPPER}\n{lines}"
+        assert snippet.call_as_given(asked, lines, [each]) == f"{snippet.NEEDS_WRAPPER}\n{lines}"
         file = builders.replace(asked, model=OnnxModel(name="net.onnx"))
-        assert call_as_given(file, lines, [each]) == lines
+        assert snippet.call_as_given(file, lines, [each]) == lines
 
 
 def test_the_loaded_model_has_the_measured_batch_and_tokens() -> None:
@@ -136,12 +128,12 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(here: pathlib.Path) -> None:
         question = builders.question(model=OnnxModel(name="/secret/net.onnx"))
         known = [InputSpec("", (3,), "float32")]
         assert "randn((3,)," in random_values(builders.replace(known[0], batched=False), 4)
-        names = run_snippet(compose_snippet(question, 4, integration, known))
+        names = run_snippet(snippet.compose_snippet(question, 4, integration, known))
         expected = module(names["inputs"][0]).detach().numpy()
         np.testing.assert_allclose(names["output"][0], expected, atol=1e-6)
         assert expected.shape == (4, 2)
         # The short answer has these lines alone.
-        shown = shorten(lines_for(question, integration, 4), 20, 0, known="")
+        shown = snippet.shorten(snippet.lines_for(question, integration, 4), 20, 0, known="")
         alone = {"inputs": names["inputs"]}
         exec("\n".join(shown), alone)
         np.testing.assert_allclose(alone["output"][0], expected, atol=1e-6)
@@ -177,7 +169,7 @@ output = session.run(feeds)
 )
 def test_code_that_is_too_long_ends_with_its_call(most: int, first: str, count: int) -> None:
     """Comments go first, then checks; else the call stays, and what is above it, in whole."""
-    shown = shorten(LONG, most, most)
+    shown = snippet.shorten(LONG, most, most)
     assert (shown[0], len(shown)) == (first, count)
     assert shown[-1] == "output = session.run(feeds)"
     assert "session = stack.Session(exported)" in shown
@@ -186,15 +178,15 @@ def test_code_that_is_too_long_ends_with_its_call(most: int, first: str, count: 
 
 def test_the_note_on_model_and_inputs_stays() -> None:
     for most in (20, 6, 3):
-        shown = shorten(f"{NEEDS_WRAPPER}\n{LONG}", most, 5)
-        assert shown == [NEEDS_WRAPPER, *shorten(LONG, most, 5)]
+        shown = snippet.shorten(f"{snippet.NEEDS_WRAPPER}\n{LONG}", most, 5)
+        assert shown == [snippet.NEEDS_WRAPPER, *snippet.shorten(LONG, most, 5)]
 
 
 def test_a_call_that_is_too_long_leaves_room_for_the_lines_above_it() -> None:
     lines = ["import stack", "model = stack.load(model)", *LONG.splitlines()[7:]]
     gap = "# {} more lines, which p3-advisor recipe prints"
-    assert shorten("\n".join(lines), 3, 3) == [*lines[1:3], gap.format(4)]
-    assert shorten(LONG, 3, 3) == [gap.format(8)], "no statement fits"
+    assert snippet.shorten("\n".join(lines), 3, 3) == [*lines[1:3], gap.format(4)]
+    assert snippet.shorten(LONG, 3, 3) == [gap.format(8)], "no statement fits"
 
 
 T5 = {"d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 50}
@@ -226,7 +218,7 @@ def test_the_snippet_of_a_transformers_model_computes_the_measured_outputs(
     model = TransformersModel(name="demo", weights="random", config=config)
     integration = integration_of(pytorch_eager, {"kind": "transformers"})
     question = builders.question(model=model, input_tokens=7)
-    text = compose_snippet(question, 4, integration, reported_inputs(subject))
+    text = snippet.compose_snippet(question, 4, integration, reported_inputs(subject))
     with torch.no_grad():
         output = run_snippet(text)["output"]
         measured = subject.run(subject.inputs(4, 0))
@@ -238,7 +230,7 @@ def test_the_snippet_of_a_transformers_model_computes_the_measured_outputs(
 
 def test_a_run_without_lines_has_no_snippet() -> None:
     with pytest.raises(NoRecipeError):
-        compose_snippet(builders.question(), 1, "")
+        snippet.compose_snippet(builders.question(), 1, "")
 
 
 @pytest.mark.parametrize("weights", ["random", "/secret/place/llama"])
@@ -246,7 +238,7 @@ def test_the_snippet_trusts_the_code_that_was_trusted(weights: str) -> None:
     model = TransformersModel(name="/secret/place/llama", weights=weights)
     for trusted in (False, True):
         question = builders.question(model=model, task="generate", trust_remote_code=trusted)
-        text = compose_snippet(question, 1, INTEGRATION)
+        text = snippet.compose_snippet(question, 1, INTEGRATION)
         assert ("trust_remote_code=True" in text) == trusted
 
 
@@ -268,7 +260,7 @@ def test_the_snippet_of_an_engine_gives_it_a_checkpoint_and_lists_of_token_numbe
     )
     question = builders.question(model=model, task="generate", input_tokens=7, device="cuda")
     integration = integration_of(vllm, {}, **({"scheme": scheme} if scheme else {}))
-    run_snippet(compose_snippet(question, 4, integration), "__main__")
+    run_snippet(snippet.compose_snippet(question, 4, integration), "__main__")
     opened = quantisers[0][-1] if scheme else engine.LLM.call_args.kwargs["model"]
     assert (here / opened / "config.json").is_file()
     assert (here / opened / "model.safetensors").is_file() == (weights == "random")
@@ -293,7 +285,9 @@ def test_an_engine_that_imports_the_file_again_does_not_run_it(
     monkeypatch.setitem(sys.modules, "sglang", mock.MagicMock())
     model = TransformersModel(name="org/llama", weights="hub")
     question = builders.question(model=model, task="generate")
-    names = run_snippet(compose_snippet(question, 1, integration_of(sglang, {})), "__mp_main__")
+    names = run_snippet(
+        snippet.compose_snippet(question, 1, integration_of(sglang, {})), "__mp_main__"
+    )
     assert "CHECKPOINT" not in names
 
 
@@ -301,7 +295,9 @@ def test_an_engine_that_imports_the_file_again_does_not_run_it(
 def test_a_name_that_is_no_name_does_not_become_code(name: str) -> None:
     question = builders.question(model=TransformersModel(name="org/bert", weights="random"))
     with pytest.raises(NoRecipeError):
-        compose_snippet(question, 1, INTEGRATION, (InputSpec(name=name, shape=(), dtype="int64"),))
+        snippet.compose_snippet(
+            question, 1, INTEGRATION, (InputSpec(name=name, shape=(), dtype="int64"),)
+        )
 
 
 #: A factory for each form of example inputs.
@@ -408,7 +404,7 @@ def run_factory(file: pathlib.Path, function: str, size: int, integration: str) 
     request = workers.subject_request(subject, file.parent, batch_sizes=[size])
     inputs = reported_inputs(by_request.open_torch_subject(request))
     question = builders.question(model=FactoryModel(name=f"{file}:{function}"))
-    return run_snippet(compose_snippet(question, size, integration, inputs))
+    return run_snippet(snippet.compose_snippet(question, size, integration, inputs))
 
 
 @pytest.mark.stack

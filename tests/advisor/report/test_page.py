@@ -51,6 +51,7 @@ def poison(value: Any) -> Any:
 #: Keys of closed sets and of names that connect parts of the document.
 KEPT_KEYS = {
     "schema",
+    "run_id",
     "created",
     "kind",
     "status",

@@ -5,17 +5,9 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import lazy
 import pytest
 import workers
-from lazy import (
-    call_inputs,
-    factory,
-    loaded_model,
-    onnx_export,
-    onnxruntime_cpu,
-    torch,
-    torch_subject,
-)
 
 from probes.adapter import UnsupportedError
 
@@ -31,23 +23,23 @@ def make_request(directory: pathlib.Path, **changes: Any) -> Any:
 
 
 def subject_of(module: Any, arguments: Any, request: Any) -> Any:
-    model = loaded_model.LoadedModel(
+    model = lazy.loaded_model.LoadedModel(
         module=module.eval(), arguments=tuple(arguments), shares_weights=False
     )
-    return torch_subject.TorchSubject(model, request)
+    return lazy.torch_subject.TorchSubject(model, request)
 
 
 def assert_served(
     subject: Any, request: Any, inputs: list[Any], shape: tuple[int, ...], *, with_onnx: bool
 ) -> None:
     """Assert that an export with free dimensions, of one row, returns what the model does."""
-    with torch.no_grad():
+    with lazy.torch.no_grad():
         if with_onnx:
-            program = onnxruntime_cpu.build(subject, subject.inputs(1, 0), request)
+            program = lazy.onnxruntime_cpu.build(subject, subject.inputs(1, 0), request)
             (found,) = program.collect(program(program.feed(inputs)))
         else:
             tensors = subject.tensors(subject.inputs(1, 0))
-            exported = onnx_export.export_every(subject, tensors)
+            exported = lazy.onnx_export.export_every(subject, tensors)
             found = exported.module()(*subject.tensors(inputs)).numpy()
         (expected,) = subject.run(inputs)
     assert found.shape == shape
@@ -58,19 +50,22 @@ def assert_served(
 def test_keyword_inputs_get_a_free_batch_and_length(
     with_onnx: bool, tmp_path: pathlib.Path
 ) -> None:
-    class Weighted(torch.nn.Module):
+    class Weighted(lazy.torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.table = torch.nn.Embedding(50, 8)
+            self.table = lazy.torch.nn.Embedding(50, 8)
 
         def forward(self, *, ids: Any, factor: Any) -> Any:
             return self.table(ids) * factor.unsqueeze(1)
 
     request = make_request(tmp_path, input_tokens=TOKENS)
-    examples = {"ids": torch.zeros(1, TOKENS, dtype=torch.int64), "factor": torch.ones(1, 8)}
-    module, _ = call_inputs.flatten(Weighted().eval(), (), examples)
-    tokens = loaded_model.Argument((TOKENS,), torch.int64, 0, 50)
-    factor = loaded_model.Argument((8,), torch.float32)
+    examples = {
+        "ids": lazy.torch.zeros(1, TOKENS, dtype=lazy.torch.int64),
+        "factor": lazy.torch.ones(1, 8),
+    }
+    module, _ = lazy.call_inputs.flatten(Weighted().eval(), (), examples)
+    tokens = lazy.loaded_model.Argument((TOKENS,), lazy.torch.int64, 0, 50)
+    factor = lazy.loaded_model.Argument((8,), lazy.torch.float32)
     subject = subject_of(module, (tokens, factor), request)
     inputs = subject.inputs(5, 0)
     longer = [inputs[0].repeat(2, axis=1), inputs[1]]
@@ -78,44 +73,44 @@ def test_keyword_inputs_get_a_free_batch_and_length(
 
 
 def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Path) -> None:
-    class Speech(torch.nn.Module):
+    class Speech(lazy.torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layer = torch.nn.Conv1d(4, 8, 3, stride=2, padding=1)
+            self.layer = lazy.torch.nn.Conv1d(4, 8, 3, stride=2, padding=1)
 
         def forward(self, sound: Any, lengths: Any) -> Any:
             found = self.layer(sound.transpose(1, 2)).transpose(1, 2)
-            return found * (torch.arange(found.shape[1]) < lengths[:, None])[..., None]
+            return found * (lazy.torch.arange(found.shape[1]) < lengths[:, None])[..., None]
 
     request = make_request(tmp_path)
-    examples = (torch.randn(1, 10, 4), torch.tensor([5]))
-    subject = subject_of(Speech(), factory.arguments_like(examples, [1]), request)
+    examples = (lazy.torch.randn(1, 10, 4), lazy.torch.tensor([5]))
+    subject = subject_of(Speech(), lazy.factory.arguments_like(examples, [1]), request)
     sound, lengths = subject.inputs(3, 0)
     longer = [sound.repeat(2, axis=1), lengths]
     assert_served(subject, request, longer, (3, 10, 8), with_onnx=True)
 
 
 def test_a_batch_that_the_code_fixes_is_not_free(tmp_path: pathlib.Path) -> None:
-    class Pairs(torch.nn.Module):
+    class Pairs(lazy.torch.nn.Module):
         def forward(self, x: Any) -> Any:
             return x.reshape(2, -1).sum(1)
 
-    examples = (torch.zeros(2, 8),)
+    examples = (lazy.torch.zeros(2, 8),)
     request = make_request(tmp_path, batch_sizes=[2])
-    subject = subject_of(Pairs(), factory.arguments_like(examples, [2]), request)
+    subject = subject_of(Pairs(), lazy.factory.arguments_like(examples, [2]), request)
     with pytest.raises(UnsupportedError, match="2 rows"):
-        onnx_export.export_every(subject, examples)
+        lazy.onnx_export.export_every(subject, examples)
 
 
 @pytest.mark.parametrize("shapes", [[(3, 2), (5,)], [()]], ids=["ragged", "scalar"])
 def test_a_model_without_a_batch_is_not_exported(
     shapes: list[tuple[int, ...]], tmp_path: pathlib.Path
 ) -> None:
-    examples = tuple(torch.zeros(shape) for shape in shapes)
-    arguments = factory.arguments_like(examples, [1])
-    subject = subject_of(torch.nn.Identity(), arguments, make_request(tmp_path))
+    examples = tuple(lazy.torch.zeros(shape) for shape in shapes)
+    arguments = lazy.factory.arguments_like(examples, [1])
+    subject = subject_of(lazy.torch.nn.Identity(), arguments, make_request(tmp_path))
     with pytest.raises(UnsupportedError, match="no common first dimension"):
-        onnx_export.export_every(subject, examples)
+        lazy.onnx_export.export_every(subject, examples)
 
 
 @pytest.mark.parametrize("categories", [0, 1, 3])
@@ -123,17 +118,17 @@ def test_a_model_without_a_batch_is_not_exported(
 def test_inputs_after_named_ones_get_a_free_batch(
     with_onnx: bool, categories: int, tmp_path: pathlib.Path
 ) -> None:
-    class Recommender(torch.nn.Module):
+    class Recommender(lazy.torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.linear = torch.nn.Linear(4, 2)
+            self.linear = lazy.torch.nn.Linear(4, 2)
 
         def forward(self, dense: Any, *categories: Any) -> Any:
             return sum(categories, start=self.linear(dense))
 
     request = make_request(tmp_path)
     widths = (4, *[2] * categories)
-    arguments = (loaded_model.Argument((width,), torch.float32) for width in widths)
+    arguments = (lazy.loaded_model.Argument((width,), lazy.torch.float32) for width in widths)
     subject = subject_of(Recommender(), arguments, request)
     inputs = subject.inputs(5, 0)
     assert_served(subject, request, inputs, (5, 2), with_onnx=with_onnx)
