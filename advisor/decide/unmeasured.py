@@ -251,10 +251,8 @@ def nothing_viable(
 
 
 def nothing_compared(answer: Answer, cut_off: Sequence[UnmeasuredArm]) -> BudgetSpentError:
-    ended = "budget" if answer.finished else "run"
     return BudgetSpentError(
-        f"only {answer.scores[0].title} was measured before the {ended} ended; "
-        f"not measured: {name_late(cut_off)}",
+        f"only {answer.scores[0].title} was measured in time; not measured: {name_late(cut_off)}",
         next(filter(None, (each.fix for each in cut_off)), "ask again with a longer --budget"),
     )
 

@@ -64,8 +64,6 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
     "no-change": "the one that needs no change of the code",
 }
 NO_FLIP = "No other weight of one of the three Ps changes the answer."
-#: The exit code of problems of figures that do not decide, and the problem of those not yet there.
-UNDECIDED: set[int | str] = {BudgetSpentError.exit_code, RunIsActiveError.name}
 #: Workflows without a result, and arms that might be better, whose line is long.
 MOST_FAILED, MOST_OUTSTANDING = 3, 2
 #: Less than this share of speed, or than these points of score, counts as nothing.
@@ -101,7 +99,9 @@ def first_line(answer: Answer) -> str:
     decided, problem = AdvisedAnswer.of(answer), answer.problem
     if decided is not None:
         return _instruction(decided)
-    is_undecided = problem and not UNDECIDED.isdisjoint({problem.exit_code, problem.name})
+    is_undecided = problem is not None and (
+        problem.exit_code == BudgetSpentError.exit_code or problem.name == RunIsActiveError.name
+    )
     missing = "No answer" if is_undecided else "No recommendation"
     return f"{missing}: {problem.what if problem else 'nothing was decided'}"
 
