@@ -227,7 +227,7 @@ def blame_model(
 def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
     cause = _first_cause(problem)
     text = _type_and_reason(cause)
-    # Dynamo explains its errors below their first line. The files show which library cannot be traced.
+    # Dynamo explains its errors below their first line. Files show which library it cannot trace.
     message = f"{type(cause).__name__}: {TERMINAL_COLOURS.sub('', str(cause))[:MOST_SEARCHED]}"
     frames = traceback.extract_tb(cause.__traceback__)
     message += "".join(f"\n{each.filename}" for each in frames)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 from typing import Any
 
 import builders
 import numpy as np
 import pytest
 import workers
-from lazy import equal_keys, factory, higher_precision, outputs, torch
+from lazy import by_request, equal_keys, factory, higher_precision, outputs, torch
 from reference_cases import MODEL, Factories
 
-from advisor.recipes import calls
+from advisor.domain.model import FactoryModel
+from advisor.recipes import calls, snippet
 from probes.checking import correctness
+from probes.runtime import harness
 from probes.shape import Shape
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("here")]
@@ -41,6 +44,22 @@ def test_a_module_keeps_complex_weights(dtype: str, expected: str) -> None:
     assert cast.weight.dtype is getattr(torch, expected)
     for module in (cast, printed):
         assert torch.allclose(module.weight.to(torch.cfloat), with_complex_weight().weight)
+
+
+def test_the_recipe_of_complex_weights_keeps_them() -> None:
+    made = """
+def made():
+    module = torch.nn.Linear(2, 2)
+    module.register_buffer("table", torch.ones(2, dtype=torch.cfloat))
+    return module, torch.ones(1, 2)
+"""
+    request = Factories(f"import torch\n{made}").request("made")
+    subject = by_request.open_torch_subject(request)
+    workflow: Any = types.SimpleNamespace(integration=lambda *_: "output = model(*inputs)\n")
+    job: Any = types.SimpleNamespace(workflow=workflow, subject=subject, request=request)
+    question = builders.question(model=FactoryModel(name="net.py:made"), dtype="bfloat16")
+    text = snippet.compose_reported(question, 1, harness.snippet_facts(job, {}))
+    assert "tensor.is_complex()" in text
 
 
 def test_tensors_of_integers_stay_as_they_are() -> None:
