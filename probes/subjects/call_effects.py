@@ -8,6 +8,7 @@ or, where nothing that the module can reach has changed, drawn in a way that no 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pathlib
 import random
 import sys
@@ -113,11 +114,14 @@ def _call_in_a_row(
         raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
     settled, start = State(module), perf_counter()
     changed = before.changed(settled)
-    written = _written_bytes()
-    outputs = [call_seeded(make()) for make in make_tensors]
+    outputs, written = [], [_written_bytes()]
+    for make in make_tensors:
+        outputs.append(call_seeded(make()))
+        written.append(_written_bytes())
     # What only the first call fills, such as a table, is nothing that later ones have to do.
     changes = [*inputs, *(settled.changed(State(module)) if changed else ())]
-    changes += [PRINTED] if _written_bytes() > written else []
+    # A single call may fill a cache of a library.
+    changes += [PRINTED] if all(one < other for one, other in itertools.pairwise(written)) else []
     again = _repeat(lambda: call_seeded(make_tensors[0]()), first, outputs[0], changed, start)
     last = State(module)
     changed += [name for name in before.changed(last) if name not in changed]
@@ -127,9 +131,10 @@ def _call_in_a_row(
 
 def _written_bytes() -> int:
     """Return what this process has written so far; 0 where the system does not tell."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    with contextlib.suppress(OSError, StopIteration, ValueError):
+    # A model may close or replace its streams.
+    with contextlib.suppress(AttributeError, OSError, StopIteration, ValueError):
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
         lines = pathlib.Path("/proc/self/io").read_text(encoding="ascii").splitlines()
         return int(next(line for line in lines if line.startswith("wchar:")).split()[1])
     return 0
