@@ -414,3 +414,10 @@ def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_together_on_a_gpu_while_one
     monkeypatch.setattr(post_race, "leaders_of", lambda *_: builders.plan("a", "b").arms)
     sessions.exhaust(post_race.measure_further(progress))
     assert [call.args[0] for call in session.try_new_shapes.call_args_list] == asked
+
+
+def test_workers_of_a_repetition_end_where_memory_is_short() -> None:
+    session = mock.MagicMock(is_running=lambda _: False)
+    progress = progress_of(session, new_recorder("ab"), builders.question())
+    sessions.exhaust(post_race.free_memory(progress))
+    session.kill_standbys.assert_called_once_with()
