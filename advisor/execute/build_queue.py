@@ -99,7 +99,10 @@ def early_arms(progress: RunInProgress, arms: Sequence[Arm]) -> Sequence[Arm]:
 def arms_to_import(
     progress: RunInProgress, arms: Sequence[Arm], early: Sequence[Arm]
 ) -> Sequence[Arm]:
-    """Return the arms whose builds will begin first; with one build at a time, the early ones."""
+    """Return the arms whose builds will begin first; with one build at a time, the early ones.
+
+    The duplicate is not one of them: its import has time beside the first builds.
+    """
     if progress.builds_at_once == 1:
         return early
     most = max(progress.builds_at_once, len(progress.state.baselines))
@@ -107,6 +110,7 @@ def arms_to_import(
         [each for each in arms if each not in early], progress.state, progress.question
     )
     beside = [*early, *(each for each in later if not each.builds_alone)]
+    beside.sort(key=lambda each: each.duplicate_of is not None)
     return without_waiting(beside, progress)[:most]
 
 

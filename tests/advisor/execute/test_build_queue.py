@@ -13,7 +13,7 @@ from builders import BASELINE, replace
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
 from advisor.execute import build_queue, remaining
-from advisor.execute.build_queue import BuildQueue, early_arms, order_builds
+from advisor.execute.build_queue import BuildQueue, arms_to_import, early_arms, order_builds
 from advisor.probing.worker_process import BuildLimit
 from probes.shape import Shape
 
@@ -220,6 +220,13 @@ def test_cheap_arms_come_first_with_the_controls_and_without_one_all() -> None:
     slow, new = expecting("slow", 40.0), expecting("new", None)
     assert names_of_early([slow, new], 2) == [BASELINE, DUPLICATE.id, "slow", "new"]
     assert names_of_early([slow, expecting("cheap", 5.0), new], 2)[2:] == ["cheap"]
+
+
+def test_the_first_build_is_imported_before_the_duplicate() -> None:
+    progress = queue_of([expecting("cheap", 5.0)], 2).progress
+    arms = [*builders.plan().arms, expecting("cheap", 5.0)]
+    found = arms_to_import(progress, arms, early_arms(progress, arms))
+    assert [each.id for each in found] == [BASELINE, "cheap"]
 
 
 @pytest.mark.parametrize(
