@@ -13,15 +13,7 @@ import psutil
 import pytest
 import sessions
 import workers
-from sessions import (
-    ALIKE,
-    QUICK,
-    expect_failure,
-    of_kind,
-    outcomes_by_arm,
-    start_workers,
-    worker_events_of,
-)
+from sessions import ALIKE, QUICK, of_kind, outcomes_by_arm, start_workers, worker_events_of
 
 from advisor.domain import run_events
 from advisor.domain.plan import Arm
@@ -90,7 +82,7 @@ def test_no_more_builds_run_than_there_are_shares(session: WorkerSession) -> Non
 def test_a_failed_build_leaves_its_processors_to_the_next_one(session: WorkerSession) -> None:
     start_workers(session)
     built = build_all(session, FAILING, QUICK, at_once=1)
-    expect_failure(outcomes_by_arm(built)[FAILING.id], "build-failed")
+    sessions.expect_failure(outcomes_by_arm(built)[FAILING.id], "build-failed")
     assert session.is_prepared(QUICK.id)
 
 
@@ -228,21 +220,6 @@ def test_workers_of_a_repetition_go_on_importing_when_they_are_told(session: Wor
     assert session.standbys[QUICK.id].worker is waiting
 
 
-def test_workers_of_a_repetition_build_once_when_they_build_ahead(session: WorkerSession) -> None:
-    start_workers(session)
-    session.add_standby(QUICK, 1)
-    for _ in range(2):
-        session.add_standbys([(QUICK, 1), (ALIKE, 1)], built={QUICK.id})
-    list(session.run_until(lambda: not session.builds_standbys()))
-    assert Prepared in session.standbys[QUICK.id].worker.answers
-    assert not session.standbys[ALIKE.id].worker.has_begun_build
-    repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
-    warmed_up = list(session.prepare([QUICK.id]))
-    assert worker_events_of(repeated, Built, QUICK.id)
-    assert worker_events_of(repeated, Ready, QUICK.id)
-    assert not worker_events_of(warmed_up, Ready, QUICK.id)
-
-
 @pytest.mark.parametrize("builds_alone", [False, True])
 def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
     builds_alone: bool, tmp_path: pathlib.Path, fake_probes: pathlib.Path
@@ -270,11 +247,14 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
         if builds_alone:
             return
         repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
+        assert worker_events_of(repeated, Built, QUICK.id)
         assert worker_events_of(repeated, Ready, QUICK.id)
         assert not worker_events_of(session.prepare([QUICK.id]), Ready, QUICK.id)
 
-        session.add_standbys([(QUICK, 2)], built={QUICK.id})
+        for _ in range(2):
+            session.add_standbys([(QUICK, 2), (ALIKE, 2)], built={QUICK.id})
         list(session.run_until(is_warm))
+        assert not standbys[ALIKE.id].worker.has_begun_build
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
 
 
