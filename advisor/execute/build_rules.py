@@ -30,8 +30,6 @@ OVERDUE = 2.5
 #: Fewest processors of each build with which builds side by side end sooner than one by one.
 #: With four, a U-Net's build for one shape took 29 s beside three others, and 20 s beside one.
 PROCESSORS_OF_A_BUILD = 5
-#: A race waits so long for arms that are nearly built: to race later costs about as much.
-NEARLY_BUILT_SECONDS = 20.0
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.
 ALLOWANCE = 1.25

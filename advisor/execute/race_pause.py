@@ -6,16 +6,13 @@ import math
 from collections.abc import Sequence
 
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.execute.build_rules import (
-    NEARLY_BUILT_SECONDS,
-    builds_are_over,
-    may_end_by,
-    missing_shapes,
-    unraced_arms,
-)
+from advisor.execute.build_rules import builds_are_over, may_end_by, missing_shapes, unraced_arms
 from advisor.execute.remaining import skips_losing_arms
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
+
+#: A race waits so long for arms that are nearly built: to race later costs about as much.
+NEARLY_BUILT_SECONDS = 20.0
 
 
 class RacePause:

@@ -11,8 +11,7 @@ from simulation import StillSession, progress_of
 
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.run_state import ProcessState
-from advisor.execute.build_rules import NEARLY_BUILT_SECONDS
-from advisor.execute.race_pause import RacePause
+from advisor.execute.race_pause import NEARLY_BUILT_SECONDS, RacePause
 from probes.events import Built
 from probes.shape import Shape
 
