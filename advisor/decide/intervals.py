@@ -120,17 +120,6 @@ def t_quantile(probability: float, degrees_of_freedom: float) -> float:
     return float(stdtrit(degrees_of_freedom, probability))
 
 
-def detectable_shift(critical: float, power: float, degrees_of_freedom: float) -> float:
-    """Return the true mean, in standard errors, whose t statistic exceeds `critical`.
-
-    It does so with the probability `power`. The standard error is estimated with these degrees of
-    freedom, so the statistic has the noncentral t distribution.
-    """
-    from scipy.special import nctdtrinc
-
-    return float(nctdtrinc(degrees_of_freedom, 1 - power, critical))
-
-
 def mean_of_samples(
     samples: Sequence[Sequence[float]], weights: Sequence[float] | None = None
 ) -> Estimate:

@@ -12,14 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from advisor.decide.intervals import (
-    HALF_INTERVAL,
-    MIN_PROCESSES,
-    TAIL,
-    Variance,
-    detectable_shift,
-    t_quantile,
-)
+from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES, TAIL, Variance, t_quantile
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.results import RaceResult
 
@@ -114,10 +107,21 @@ def speedup_ratio(
     critical = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom)
     # Both the interval and the threshold have to be exceeded.
     shift = max(
-        detectable_shift(critical, POWER, freedom) * error,
+        _detectable_shift(critical, freedom) * error,
         -math.log1p(-threshold) + t_quantile(POWER, freedom) * error,
     )
     return Interval.around(value, critical * error, critical * error), -math.expm1(-shift)
+
+
+def _detectable_shift(critical: float, degrees_of_freedom: float) -> float:
+    """Return the true mean, in standard errors, whose t statistic exceeds `critical`.
+
+    It does so with the probability `POWER`. The standard error is estimated with these degrees of
+    freedom, so the statistic has the noncentral t distribution.
+    """
+    from scipy.special import nctdtrinc
+
+    return float(nctdtrinc(degrees_of_freedom, 1 - POWER, critical))
 
 
 def goodput_change(before: Interval, after: Interval, intervals: int) -> Interval:
