@@ -19,12 +19,7 @@ from typing_extensions import Self
 
 from advisor.domain.errors import SandboxError
 from advisor.probing.processes import kill_worker
-from advisor.probing.worker_failures import (
-    MAX_REASON_CHARS,
-    exit_failure,
-    timeout_failure,
-    vanished_failure,
-)
+from advisor.probing.worker_failures import MAX_REASON_CHARS, exit_failure, timeout_failure
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.store.files import report_unwritable
 from probes import protocol, sandbox
@@ -154,7 +149,9 @@ class Supervisor:
         # misses nothing: whatever was seen first implies that the rest is complete.
         has_exited = worker.popen.poll() is not None
         if not worker.directory.is_dir():
-            yield self.end(worker, Outcome(vanished_failure(worker)))
+            reason = f"its control directory {worker.directory} was removed"
+            fix = "let no other program remove files of a run; then resume the run"
+            yield self.end(worker, Outcome(Failure("crashed", worker.phase, reason, fix)))
             return
         try:
             outcome = worker.read_response()

@@ -38,15 +38,6 @@ def timeout_failure(worker: Worker) -> Failure | None:
     )
 
 
-def vanished_failure(worker: Worker) -> Failure:
-    return Failure(
-        "crashed",
-        worker.phase,
-        f"its control directory {worker.directory} was removed",
-        "let no other program remove files of a run; then resume the run",
-    )
-
-
 def skipped_by_user(phase: Phase) -> Failure:
     reason = f"by the user in the phase {phase}"
     return Failure("skipped", phase, reason, skip_cause="user")
