@@ -24,14 +24,7 @@ from advisor.ask.option_values import (
     parse_tolerance,
 )
 from advisor.ask.run_options import RunOptions, given_options
-from advisor.ask.task import (
-    check_gpus_per_model,
-    check_task,
-    choose_lengths,
-    choose_task,
-    parse_counts,
-    parse_load,
-)
+from advisor.ask.task import check_task, choose_lengths, choose_task, parse_counts, parse_load
 from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.constraints import check_constraints
@@ -61,8 +54,7 @@ def resolve(
     model = parse_model(select_demo_model(run_options, models), models)
     workflows = parse_workflows(run_options.workflows, catalogue)
     task = choose_task(run_options, models, catalogue.workflows, workflows)
-    check_task(task, model, models)
-    check_gpus_per_model(run_options.gpus_per_model, task)
+    check_task(task, model, models, run_options.gpus_per_model)
     constraints = parse_constraints(run_options.require)
     check_constraints(constraints, task)
     gpu = choose_gpu(run_options.gpu, machine, catalogue, visible_devices)

@@ -77,20 +77,16 @@ def suggest_task(model: str, models: Models) -> Task:
     return "generate" if any(name.endswith(GENERATING_SUFFIXES) for name in names) else "forward"
 
 
-def check_task(task: Task, model: Model, models: Models) -> None:
-    """Raise `TaskError` when the model cannot do the task."""
+def check_task(task: Task, model: Model, models: Models, gpus_per_model: int = 1) -> None:
+    """Raise `TaskError` when the model cannot do the task, or not on several GPUs at once."""
     if task in {"generate", "serve"} and not isinstance(model, TransformersModel):
         raise TaskError(
             f"{model.name!r} cannot generate text",
             f"use a causal language model, such as {models.demo_language_model}",
         )
-
-
-def check_gpus_per_model(count: int, task: Task) -> None:
-    """Raise `TaskError` when a model is to be split over GPUs for another task than `serve`."""
-    if count > 1 and task != "serve":
+    if gpus_per_model > 1 and task != "serve":
         raise TaskError(
-            f"--gpus-per-model {count} splits the models of servers only",
+            f"--gpus-per-model {gpus_per_model} splits the models of servers only",
             "add --task serve with --ttft and --itl, or leave out --gpus-per-model",
         )
 
