@@ -84,7 +84,9 @@ def _planned(
     )
     failures = [process.failure for process in processes if process.failure]
     if failures:
-        failure, status = failures[-1], status_of(failures[-1])
+        failure = failures[-1]
+        is_of_model = failure.status in {"model-refused", "model-failed"}
+        status: Status = "build-failed" if is_of_model else failure.status
         return msgspec.structs.replace(
             missing,
             status=status,
@@ -137,11 +139,6 @@ def more_time(state: RunState, question: Question) -> str:
     if math.isfinite(question.seconds):
         seconds = max(seconds, LEAST_MORE * question.seconds)
     return question.ask_again(budget=write_duration(seconds))
-
-
-def status_of(failure: Failure) -> Status:
-    is_of_model = failure.status in {"model-refused", "model-failed"}
-    return "build-failed" if is_of_model else failure.status
 
 
 def _measuring_step(header: Header, state: RunState, final_problem: Problem | None) -> str | None:

@@ -16,13 +16,7 @@ from golden_files import Expect
 from advisor.ask import catalogue_files
 from advisor.decide import scoring
 from advisor.decide.decision import answer_from_results
-from advisor.decide.unmeasured import (
-    arms_to_retry,
-    list_unmeasured,
-    more_time,
-    nothing_viable,
-    status_of,
-)
+from advisor.decide.unmeasured import arms_to_retry, list_unmeasured, more_time, nothing_viable
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
 from advisor.domain.constraints import Constraint
@@ -121,7 +115,7 @@ def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
 
 
 def test_a_refused_model_counts_as_a_failed_build() -> None:
-    assert status_of(Failure("model-refused", phase="open", reason="r")) == "build-failed"
+    assert broken(Failure("model-refused", phase="open", reason="r")).status == "build-failed"
 
 
 def header_with(
