@@ -99,11 +99,6 @@ def short_name(model: Model) -> str:
     return truncate_middle(without_directories(model).name, MAX_SHORT_NAME)
 
 
-def name_own_shapes(model: Model) -> str:
-    """Return what to call the shapes of inputs without a batch dimension."""
-    return "the file's own shapes" if isinstance(model, OnnxModel) else "the examples' own shapes"
-
-
 def has_random_weights(model: Model) -> bool:
     return isinstance(model, SyntheticModel) or (
         isinstance(model, TransformersModel) and model.weights == "random"

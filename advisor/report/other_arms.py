@@ -8,7 +8,7 @@ from advisor.decide import rivals
 from advisor.decide.sensitivity import SAME_SCORE, grades_of
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.measurement import Measurement
-from advisor.domain.model import FactoryModel, OnnxModel, name_own_shapes
+from advisor.domain.model import FactoryModel, OnnxModel
 from advisor.domain.recommendation import Flip, ShapeAdvice
 from advisor.domain.results import ScoredArm
 from advisor.domain.text import (
@@ -19,7 +19,7 @@ from advisor.domain.text import (
     write_speedup,
 )
 from advisor.recipes.snippet import count_wrapper_lines
-from advisor.report.setup_facts import describe_shapes
+from advisor.report.setup_facts import describe_shapes, own_shapes
 
 
 def describe_certainty(share: float) -> str:
@@ -201,10 +201,10 @@ def describe_batch_sizes(decided: AdvisedAnswer) -> list[str]:
 
 def _describe_batch(answer: Answer) -> list[str]:
     inputs, model = answer.results.inputs, answer.question.model
-    if inputs is not None and inputs.has_batch is False:
+    if own := own_shapes(answer):
         # The figures carry the batch size 1, which must not be taken for one row.
         line = "The inputs have no common first dimension: batch size 1 stands for a call with"
-        return [f"{line} {name_own_shapes(model)}, and a sample is such a call."]
+        return [f"{line} {own}, and a sample is such a call."]
     sizes, rows = answer.question.batch_sizes, inputs.example_rows if inputs else None
     if rows is not None and rows not in sizes:
         option = f"--batch-sizes {rows}"

@@ -6,13 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from advisor.domain.answer import Answer
-from advisor.domain.model import (
-    ExportedModel,
-    FactoryModel,
-    OnnxModel,
-    TransformersModel,
-    name_own_shapes,
-)
+from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import LoadQuestion
 from advisor.domain.text import format_mebibytes, join_names, name_some
 from advisor.report.formatting import describe_problem
@@ -82,8 +76,10 @@ def describe_tensor(tensor: InputSpec) -> str:
 
 def own_shapes(answer: Answer) -> str:
     """Return what the shapes of inputs without a batch dimension are called; empty with one."""
-    has_none = answer.results.inputs is not None and answer.results.inputs.has_batch is False
-    return name_own_shapes(answer.question.model) if has_none else ""
+    if answer.results.inputs is None or answer.results.inputs.has_batch is not False:
+        return ""
+    is_file = isinstance(answer.question.model, OnnxModel)
+    return "the file's own shapes" if is_file else "the examples' own shapes"
 
 
 def describe_shapes(answer: Answer, shapes: Sequence[Shape]) -> str:

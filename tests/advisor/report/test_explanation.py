@@ -17,14 +17,7 @@ from kept.runs import EVIDENCE
 from advisor.decide.decision import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.domain.model import (
-    ExportedModel,
-    FactoryModel,
-    Model,
-    OnnxModel,
-    TransformersModel,
-    name_own_shapes,
-)
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
@@ -282,9 +275,15 @@ def test_a_file_has_the_length_if_a_dimension_is_free(has_length: bool | None) -
     assert "tokens" not in lengths
 
 
-@pytest.mark.parametrize("model", [FactoryModel(name="net.py:build"), OnnxModel(name="net.onnx")])
+@pytest.mark.parametrize(
+    ("model", "shapes"),
+    [
+        (FactoryModel(name="net.py:build"), "the examples' own shapes"),
+        (OnnxModel(name="net.onnx"), "the file's own shapes"),
+    ],
+)
 def test_inputs_without_a_batch_are_not_called_batch_size_one(
-    model: Model, home: pathlib.Path
+    model: Model, shapes: str, home: pathlib.Path
 ) -> None:
     run = recorded_runs.make_run(
         Store(home),
@@ -294,7 +293,6 @@ def test_inputs_without_a_batch_are_not_called_batch_size_one(
     )
     answer = answer_of_run(run)
     assert builders.known(answer.results.inputs).has_batch is False
-    shapes = name_own_shapes(model)
     assert describe_shapes(answer, [Shape(1)]) == shapes
     assert shapes in dict(setup_facts(answer))["batch sizes"]
     assert shapes in measured_line(answer)[0]
