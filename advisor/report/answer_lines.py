@@ -128,10 +128,6 @@ def _graph_breaks(answer: Answer) -> list[str]:
     return []
 
 
-#: Code of nine lines, and the comment above its calls.
-MOST_CODE_LINES = 10
-
-
 def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[str]:
     """Return the lines that adopt the advised arm; none for eager PyTorch, which needs none.
 

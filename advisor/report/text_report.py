@@ -15,13 +15,7 @@ from advisor.domain.plan import EAGER, PLAIN_COMPILE, ArmName
 from advisor.domain.text import NO_BREAK_SPACE, keep_units, shorten_text
 from advisor.recipes.snippet import CHECKPOINT
 from advisor.report import parts
-from advisor.report.answer_lines import (
-    MOST_CODE_LINES,
-    answer_lines,
-    code_lines,
-    next_steps,
-    short_answer_lines,
-)
+from advisor.report.answer_lines import answer_lines, code_lines, next_steps, short_answer_lines
 from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
 from advisor.report.headline import find_mendable_arm, write_headline
 from advisor.report.limits import describe_limits
@@ -44,6 +38,8 @@ SERVED_LEGEND = "speed-up: ratio of the sustained request rates"
 #: Limits of the answer in a few lines: number of lines from 60 columns on, and columns of a line.
 #: What is copied, which is code, commands and ids of arms in the table, is not wrapped.
 MOST_LINES, WIDEST = 25, 100
+#: Code of nine lines, and the comment above its calls.
+MOST_CODE_LINES = 10
 #: End of the command that prints a document.
 AS_DOCUMENT = " --json"
 #: Number of the best arms that every table has.

@@ -20,7 +20,7 @@ import workers
 from lazy import cpp_builder, cuda_graphs, lazy, onnx_export, onnxruntime_session, outputs, torch
 
 from advisor.recipes.snippet import shorten
-from advisor.report.answer_lines import MOST_CODE_LINES
+from advisor.report.text_report import MOST_CODE_LINES
 from probes import adapter, protocol
 from probes.checking import program_cell
 
