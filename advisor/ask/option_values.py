@@ -5,20 +5,12 @@ from __future__ import annotations
 import math
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
 from advisor.ask.model_files import check_factory, check_function
 from advisor.ask.run_options import RunOptions
-from advisor.domain.arm_figures import (
-    ARM_FIGURES,
-    CLASSIFIED,
-    FROM_ZERO,
-    UNIT_SPELLINGS,
-    UNITS,
-    Dimension,
-    Unit,
-)
+from advisor.domain.arm_figures import ARM_FIGURES, CLASSIFIED, FROM_ZERO, UNITS, Dimension, Unit
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import (
     CRITERIA,
@@ -34,6 +26,16 @@ from advisor.domain.errors import OptionValueError, UnknownWorkflowError, choose
 from advisor.domain.question import WeightFormat
 
 EXACT = "exact"
+BYTES: tuple[Unit, ...] = ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB")
+SECONDS: tuple[Unit, ...] = ("us", "ms", "s", "min", "h")
+#: Spellings of units in small letters, by the dimension of a figure; None if it has no unit.
+UNIT_SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
+    "factor": {"x": None, "": None},
+    "bytes": {unit.lower(): unit for unit in BYTES},
+    "seconds": {"m": "min", **{unit: unit for unit in SECONDS}},
+    "share": {"": None, "%": "%"},
+    "count": {"": None},
+}
 
 
 def parse_share(option: str, text: str, example: str = "5% or 0.05") -> float:

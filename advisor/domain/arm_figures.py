@@ -36,16 +36,6 @@ UNITS: Mapping[Unit, float] = {
 }
 Comparison = Literal[">=", "<="]
 Dimension = Literal["factor", "bytes", "seconds", "share", "count"]
-BYTES: tuple[Unit, ...] = ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB")
-SECONDS: tuple[Unit, ...] = ("us", "ms", "s", "min", "h")
-#: Spellings of units in small letters, by the dimension of a figure; None if it has no unit.
-UNIT_SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
-    "factor": {"x": None, "": None},
-    "bytes": {unit.lower(): unit for unit in BYTES},
-    "seconds": {"m": "min", **{unit: unit for unit in SECONDS}},
-    "share": {"": None, "%": "%"},
-    "count": {"": None},
-}
 #: What may be limited to 0.
 FROM_ZERO: Collection[Dimension] = ("share", "count")
 
