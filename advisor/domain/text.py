@@ -29,8 +29,6 @@ SIGNIFICANT_DIGITS = 4
 #: Most decimal places of a weight in percent.
 WEIGHT_DECIMALS = 2
 MEBIBYTE, GIBIBYTE = 2**20, 2**30
-#: Larger shares of draws are shown as "over 99 %".
-MAX_SHOWN_PERCENT = 99
 #: A range whose bounds differ by a larger factor says nothing.
 WIDEST_RANGE = 100.0
 #: Error of a share in percent by rounding alone.
@@ -205,17 +203,6 @@ def format_share(share: float | None, decimals: int | None = 0, *, signed: bool 
         return MISSING
     sign = "+" if signed and share >= 0 else ""
     return f"{sign}{format_number(share * 100, decimals)} %"
-
-
-def format_share_of_draws(share: float) -> str:
-    """Format a share in percent, rounded down: it never reads like a limit that it misses.
-
-    It is never shown as 100 %, because other draws could differ.
-    """
-    percent = share * 100
-    if percent > MAX_SHOWN_PERCENT:
-        return f"over {MAX_SHOWN_PERCENT} %"
-    return f"{math.floor(percent + ROUNDING):d} %"
 
 
 def format_weights(low: float, high: float, now: float) -> str | None:

@@ -11,19 +11,20 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.model import FactoryModel, OnnxModel
 from advisor.domain.recommendation import Flip, ShapeAdvice
 from advisor.domain.results import ScoredArm
-from advisor.domain.text import (
-    format_share_of_draws,
-    format_weights,
-    join_names,
-    write_count,
-    write_speedup,
-)
+from advisor.domain.text import ROUNDING, format_weights, join_names, write_count, write_speedup
 from advisor.recipes.snippet import count_wrapper_lines
 from advisor.report.setup_facts import describe_shapes, own_shapes
 
+#: Larger shares of draws are shown as "over 99 %", because other draws could differ.
+MAX_SHOWN_PERCENT = 99
+
 
 def describe_certainty(share: float) -> str:
-    return f"certainty {format_share_of_draws(share)}"
+    """Write a share of draws, rounded down: it never reads like a limit that it misses."""
+    percent = share * 100
+    if percent > MAX_SHOWN_PERCENT:
+        return f"certainty over {MAX_SHOWN_PERCENT} %"
+    return f"certainty {math.floor(percent + ROUNDING):d} %"
 
 
 def describe_flips(answer: Answer) -> list[tuple[Flip, str]]:

@@ -29,12 +29,13 @@ from advisor.domain.question import choose_next_budget
 from advisor.domain.recommendation import SpeedRegret
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.serving import RateLevel
-from advisor.domain.text import format_apart, format_share_of_draws, join_names
+from advisor.domain.text import format_apart, join_names
 from advisor.domain.workflow import Workflow
 from advisor.report import text_report
 from advisor.report.answer_lines import answer_lines, short_answer_lines
 from advisor.report.further_lines import describe_changed_states, describe_goodput
 from advisor.report.headline import write_headline
+from advisor.report.other_arms import describe_certainty
 from probes.accuracy import Accuracy
 
 CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
@@ -426,8 +427,8 @@ def test_an_unfit_machine_gives_ranges_at_all_weights(performance: int, expect: 
 
 
 def test_figures_that_differ_are_not_rounded_to_the_same() -> None:
-    written = [format_share_of_draws(share) for share in (0.9499, 0.95, 0.989, 0.995)]
-    assert written == ["94 %", "95 %", "98 %", "over 99 %"]
+    written = [describe_certainty(share) for share in (0.9499, 0.95, 0.989, 0.995)]
+    assert written == [f"certainty {each} %" for each in (94, 95, 98, "over 99")]
     assert format_apart(2.2312, 2.2309) == ("2.2312", "2.2309")
     assert format_apart(2.23, 2.22) == ("2.23", "2.22")
 
