@@ -22,14 +22,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.decide.intervals import TAIL, Array
-from advisor.decide.load_blocks import (
-    LoadCounts,
-    MissedCurves,
-    group_size,
-    make_curves,
-    missed_share,
-    nearness,
-)
+from advisor.decide.load_blocks import LoadCounts, MissedCurves, group_size, missed_share, nearness
 from advisor.domain.measurement import Interval
 
 #: Groups of misses that are added to all blocks together.
@@ -83,7 +76,7 @@ def estimate_goodput(blocks: Sequence[LoadCounts], share: float, seed: int) -> G
         return None
     import numpy as np
 
-    curves = make_curves(used, share)
+    curves = MissedCurves.at_rates(used, share)
     met, missed = _counts(used)
     fit = _fit(curves, met, missed, group_size(used))
     value = float(curves.log_goodput(fit.cell))
@@ -186,7 +179,7 @@ def _log_goodput_at_slope(
     """Return the logarithm of the goodput of these blocks, on the grid of `among`."""
     import numpy as np
 
-    curves = make_curves(blocks, share, among)
+    curves = MissedCurves.at_rates(blocks, share, among)
     cells = curves.cells_of_slope(slope)
     met, missed = _counts(blocks)
     weights, found = np.ones(len(blocks)), 0.0

@@ -87,6 +87,22 @@ class MissedCurves:
     log_missed: Array
     log_met: Array
 
+    @classmethod
+    def at_rates(
+        cls, blocks: Sequence[LoadCounts], share: float, among: Sequence[LoadCounts] = ()
+    ) -> MissedCurves:
+        """Return the curves at the rates of `blocks`, on the grid of the blocks `among`."""
+        import numpy as np
+
+        tried = [block.rate for block in among or blocks]
+        lowest, highest = math.log(min(tried) / BELOW), math.log(max(tried) * ABOVE)
+        log_goodputs = np.linspace(lowest, highest, GOODPUT_POINTS)
+        slopes = np.geomspace(LEAST_SLOPE, MOST_SLOPE, SLOPE_POINTS)
+        log_rates = np.array([math.log(block.rate) for block in blocks])
+        distances = log_rates[:, None, None] - log_goodputs[:, None]
+        missed = missed_share(distances, slopes, share).reshape(len(blocks), -1)
+        return cls(log_goodputs, slopes, log_rates, np.log(missed), np.log1p(-missed))
+
     def log_goodput(self, cells: Any) -> Any:  # noqa: ANN401 - NumPy is not imported here
         """Return the logarithm of the goodput of a cell, or of each of an array of cells."""
         return self.log_goodputs[cells // SLOPE_POINTS]
@@ -113,22 +129,6 @@ class MissedCurves:
         greatest = met * np.log1p(-shares) + missed * np.log(shares)
         fitted = met[:, None] * self.log_met + missed[:, None] * self.log_missed
         return np.maximum(greatest[:, None] - fitted, 0.0)
-
-
-def make_curves(
-    blocks: Sequence[LoadCounts], share: float, among: Sequence[LoadCounts] = ()
-) -> MissedCurves:
-    """Return the curves at the rates of `blocks`, on the grid of the blocks `among`."""
-    import numpy as np
-
-    tried = [block.rate for block in among or blocks]
-    lowest, highest = math.log(min(tried) / BELOW), math.log(max(tried) * ABOVE)
-    log_goodputs = np.linspace(lowest, highest, GOODPUT_POINTS)
-    slopes = np.geomspace(LEAST_SLOPE, MOST_SLOPE, SLOPE_POINTS)
-    log_rates = np.array([math.log(block.rate) for block in blocks])
-    distances = log_rates[:, None, None] - log_goodputs[:, None]
-    missed = missed_share(distances, slopes, share).reshape(len(blocks), -1)
-    return MissedCurves(log_goodputs, slopes, log_rates, np.log(missed), np.log1p(-missed))
 
 
 def missed_share(distances: Array, slopes: Array, share: float) -> Array:
