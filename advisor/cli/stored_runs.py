@@ -118,11 +118,14 @@ def explain(
 @app.command(rich_help_panel="Stored runs")
 def history(*, json: AsJson = False) -> None:
     """List the stored runs with their answers, newest first."""
-    from advisor.report.answer_files import with_answers
+    from advisor.report.answer_files import read_summary
     from advisor.report.formatting import plain_table
 
     store = make_context().store
-    entries = with_answers(store, store.history())
+    entries = [
+        msgspec.structs.replace(each, answer=read_summary(store, each) if each.finished else None)
+        for each in store.history()
+    ]
     if unreadable := store.unreadable_ids():
         print_status(
             f"{write_count(len(unreadable), 'stored run')} cannot be read: "

@@ -6,7 +6,7 @@ import codecs
 import os
 import pathlib
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -230,8 +230,3 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
         return AnswerSummary(problem=Problem.of(problem))
     store.save_answer(entry, summary, events_bytes)
     return summary
-
-
-def with_answers(store: Store, entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
-    answers = ((each, read_summary(store, each) if each.finished else None) for each in entries)
-    return [msgspec.structs.replace(entry, answer=answer) for entry, answer in answers]
