@@ -10,7 +10,6 @@ import shlex
 import subprocess
 import sys
 import venv
-from typing import Any
 
 import jsonschema
 import msgspec
@@ -214,18 +213,9 @@ def test_doctor_names_the_command_that_creates_a_broken_environment_again(
     assert findings["environment openvino"]["fix"] == "p3-advisor env create openvino"
 
 
-CATALOGUE_FILES = ("criteria", "gpus", "guidelines", "models", "presets")
-
-
 @functools.cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json.loads(schema_file(name).read_bytes()))
-
-
-@pytest.fixture(scope="module")
-def specification() -> dict[str, Any]:
-    decoded: dict[str, Any] = json.loads(schemas.describe_program())
-    return decoded
 
 
 def test_the_page_for_scripts_lists_the_exit_codes() -> None:
@@ -259,13 +249,14 @@ def test_the_files_and_the_answer_of_a_new_run_are_valid(recorded_home: pathlib.
     validator("run").validate(json.loads(encode(AnswerDocument.of(answer_of_run(run)))))
 
 
-@pytest.mark.parametrize("name", CATALOGUE_FILES)
+@pytest.mark.parametrize("name", ["criteria", "gpus", "guidelines", "models", "presets"])
 def test_a_file_of_the_catalogue_is_valid(name: str) -> None:
     file = catalogue_files.catalogue_directory() / f"{name}.toml"
     validator(name).validate(msgspec.toml.decode(file.read_bytes()))
 
 
-def test_the_specification_is_valid_against_its_own_schemas(specification: dict[str, Any]) -> None:
+def test_the_specification_is_valid_against_its_own_schemas() -> None:
+    specification = json.loads(schemas.describe_program())
     own = {
         name: jsonschema.Draft202012Validator(schema)
         for name, schema in specification["schemas"].items()

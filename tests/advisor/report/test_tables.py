@@ -27,10 +27,11 @@ from advisor.domain.recommendation import GuidelineOpinion, RunningCost
 from advisor.domain.results import ScoredArm
 from advisor.domain.text import MISSING
 from advisor.report import explanation, figures, markdown, page, parts, text_report
-from advisor.report.answer_files import read_answer
+from advisor.report.answer_files import answer_of_run, read_answer
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.notebook import render_html
 from advisor.report.ranking import RankingColumn, ranking_columns, ranking_rows
+from advisor.store.runs import Run
 from advisor.tui.answer_panes import ranking_table
 from probes.accuracy import Accuracy
 from probes.shape import Shape
@@ -166,11 +167,12 @@ def test_every_figure_is_in_every_export(answer: Answer) -> None:
             assert value is None or isinstance(value, kinds[name] | int), name
 
 
-def test_every_cell_of_the_ranking_has_its_figure_in_the_exports(finished_run: Answer) -> None:
-    measured = [row for row in figures.rows(finished_run) if row["seconds_median"]]
-    assert len(measured) == sum(len(each.cells) for each in finished_run.ranking)
-    for column in ranking_columns(finished_run):
-        for entry in finished_run.ranking:
+def test_every_cell_of_the_ranking_has_its_figure_in_the_exports(made_run: Run) -> None:
+    answer = answer_of_run(made_run)
+    measured = [row for row in figures.rows(answer) if row["seconds_median"]]
+    assert len(measured) == sum(len(each.cells) for each in answer.ranking)
+    for column in ranking_columns(answer):
+        for entry in answer.ranking:
             own = [row[exported_as(column)] for row in measured if row["arm"] == entry.arm]
             is_known = any(value is not None for value in own)
             assert is_known == (column.write(entry) != MISSING), column.head

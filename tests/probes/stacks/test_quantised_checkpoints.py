@@ -18,7 +18,9 @@ pytestmark = pytest.mark.slow
 QUANTISER = pathlib.Path(__file__).parents[2] / "fakes" / "quantiser"
 
 
-def write_quantiser(directory: pathlib.Path) -> pathlib.Path:
+def scheme_request(
+    directory: pathlib.Path, scheme: str, fault: str = "", device: str = "cpu"
+) -> protocol.Request:
     """Write an interpreter that has the fake of llm-compressor, and counts its runs."""
     file = directory / "quantiser"
     file.write_text(
@@ -26,17 +28,11 @@ def write_quantiser(directory: pathlib.Path) -> pathlib.Path:
         f'exec {sys.executable} "$@"\n'
     )
     file.chmod(0o755)
-    return file
-
-
-def scheme_request(
-    directory: pathlib.Path, scheme: str, fault: str = "", device: str = "cpu"
-) -> protocol.Request:
     return dataclasses.replace(
         worker_request("vllm", directory, fault),
         options={"scheme": scheme},
         device=device,
-        quantiser=str(write_quantiser(directory)),
+        quantiser=str(file),
     )
 
 
