@@ -107,11 +107,8 @@ def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
     finished = broken(*ends, finished=True)
     assert "resume" not in builders.known(finished.fix)
     assert "stopped" not in finished.reason, "the history says that it has finished"
-
-
-def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
-    head = builders.replace(built_answers.finished_header(), foreign=True)
-    assert broken(head=head).fix is None
+    imported = builders.replace(built_answers.finished_header(), foreign=True)
+    assert broken(*ends, head=imported).fix is None
 
 
 def test_a_refused_model_counts_as_a_failed_build() -> None:
@@ -181,12 +178,9 @@ def test_a_missing_module_is_added_to_the_environment_of_the_device(
     head = builders.header_of(workflow, device=device)
     step = builders.known(broken(MISSING, head=head).fix)
     assert step.startswith(f"p3-advisor env create {environment} --with timm,")
-
-
-def test_no_environment_is_created_for_a_workflow_of_the_shared_one() -> None:
-    step = builders.known(broken(MISSING).fix)
-    assert "timm" in step
-    assert "env create" not in step
+    shared = builders.known(broken(MISSING).fix)
+    assert "timm" in shared
+    assert "env create" not in shared
 
 
 LATE = "late/fast"
