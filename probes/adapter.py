@@ -91,8 +91,9 @@ class Subject:
     #: Settings that the model changed, and layers that convolve images, as in `events.Opened`.
     adjusted: Mapping[str, str] = types.MappingProxyType({})
     convolutions: int = 0
-    #: Whether parameters or buffers are complex.
+    #: Whether parameters or buffers are complex, and whether the module refuses `eval`.
     complex_weights: bool = False
+    fixed_mode: bool = False
     #: Sizes of a last dimension that is classes or a vocabulary.
     class_counts: frozenset[int] = frozenset()
 

@@ -138,6 +138,8 @@ class SnippetFacts(Event):
     coupled_rows: bool | None = None
     #: Whether parameters or buffers are complex, which keep their type in another precision.
     complex_weights: bool = False
+    #: Whether the module refuses `eval`, as that of an exported program does.
+    fixed_mode: bool = False
     #: The lines of each way to start faster, which is a table of `rubric/starts.toml`.
     starts: dict[str, StartLines] = dataclasses.field(default_factory=dict)
 

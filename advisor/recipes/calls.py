@@ -93,7 +93,9 @@ def checkpoint_line(model: TransformersModel) -> str:
     return f"CHECKPOINT = {quoted(model_name(model.name))}{place_comment(model.name)}"
 
 
-def cast_lines(question: Question, *, complex_weights: bool = False) -> list[str]:
+def cast_lines(
+    question: Question, *, complex_weights: bool = False, fixed_mode: bool = False
+) -> list[str]:
     """Return the lines that cast and move the model; `eval` of some models returns nothing."""
     dtype = f"torch.{question.dtype}" if question.dtype != "own" else ""
     lines = list[str]()
@@ -108,7 +110,8 @@ def cast_lines(question: Question, *, complex_weights: bool = False) -> list[str
         dtype = ""
     device = '"cuda"' if question.device == "cuda" else ""
     arguments = ", ".join(part for part in (device, dtype) if part)
-    return [*lines, *([f"model = model.to({arguments})"] if arguments else []), "model.eval()"]
+    lines += [f"model = model.to({arguments})"] if arguments else []
+    return lines if fixed_mode else [*lines, "model.eval()"]
 
 
 def to_device(question: Question) -> str:

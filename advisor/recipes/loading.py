@@ -48,20 +48,19 @@ def loading_lines(
     question: Question,
     batch_size: int,
     inputs: Sequence[InputSpec] | None = None,
-    *,
-    complex_weights: bool = False,
+    cast: Sequence[str] | None = None,
 ) -> list[str]:
     """Return the lines that open the model with reported `inputs`, or raise `NoRecipeError`."""
+    cast = cast_lines(question) if cast is None else cast
     match question.model:
         case SyntheticModel() as model:
             device = ', device="cuda"' if question.device == "cuda" else ""
             sizes = f"{batch_size}, {question.input_tokens}, {model.hidden}"
             values = f"torch.randn({sizes}, dtype=torch.{question.dtype}{device})"
-            return [SEED, *_synthetic_lines(model), *cast_lines(question), f"inputs = ({values},)"]
+            return [SEED, *_synthetic_lines(model), *cast, f"inputs = ({values},)"]
         case ExportedModel() as model:
             return _exported_lines(model, question, batch_size, inputs)
         case FactoryModel() as model:
-            cast = cast_lines(question, complex_weights=complex_weights)
             return _factory_lines(model, question, batch_size, inputs, cast)
         case TransformersModel() as model if question.task == "generate":
             prompts = prompt_line(question, batch_size, "model.config", on_device=True)

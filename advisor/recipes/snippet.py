@@ -18,6 +18,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.question import Question
 from advisor.recipes.calls import (
     call_class,
+    cast_lines,
     checkpoint_prompt_lines,
     file_name,
     file_stem,
@@ -63,8 +64,7 @@ def compose_snippet(
     batch_size: int,
     integration: str,
     inputs: Sequence[InputSpec] | None = None,
-    *,
-    complex_weights: bool = False,
+    cast: Sequence[str] | None = None,
 ) -> str:
     """Return the snippet, with reported `inputs`; raise `NoRecipeError` if there are no lines."""
     if not integration:
@@ -76,7 +76,7 @@ def compose_snippet(
         is_engine = IMPORT_TORCH not in imports
         lines = checkpoint_prompt_lines(question, batch_size, prompts_on_device=not is_engine)
     else:
-        lines = loading_lines(question, batch_size, inputs, complex_weights=complex_weights)
+        lines = loading_lines(question, batch_size, inputs, cast)
     text = "\n".join(lines)
     loaded_imports, loading = split_imports(text)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
@@ -106,7 +106,7 @@ def compose_reported(
         batch_size,
         facts.integration if lines is None else lines,
         facts.inputs,
-        complex_weights=facts.complex_weights,
+        cast_lines(question, complex_weights=facts.complex_weights, fixed_mode=facts.fixed_mode),
     )
 
 

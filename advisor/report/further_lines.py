@@ -179,7 +179,10 @@ def describe_accuracy(decided: AdvisedAnswer) -> list[str]:
         if decided.is_baseline:
             return []  # the trust has the reason
         instead = f" Best with outputs that were all checked: {exact}." if exact else ""
-        return [f"Not all of its outputs were checked: {why_unchecked(worst)}.{instead}"]
+        accuracy = worst.accuracy
+        none = sum(accuracy.uncompared.values()) >= accuracy.outputs and not accuracy.unseen
+        checked = "None of its outputs could be" if none else "Not all of its outputs were"
+        return [f"{checked} checked: {why_unchecked(worst)}.{instead}"]
     if decided.advised.scored.weight_format is not None:
         return []  # the line of the weights has the error
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."

@@ -163,5 +163,6 @@ def snippet_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.SnippetFa
         inputs=subject.describe_inputs(),
         coupled_rows=flexibility.read_coupled_rows(request),
         complex_weights=subject.complex_weights,
+        fixed_mode=subject.fixed_mode,
         starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
 import random
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 
 from probes import protocol
+from probes.facts import TRAINING_MODE
 from probes.protocol import Request
 from probes.subjects import adjustments, exported, factory, loaded_model, synthetic
 from probes.subjects.loaded_model import LoadedModel
@@ -100,7 +102,10 @@ def _create(kind: str, request: Request) -> LoadedModel:
         model = OPENERS[kind](request)
     model.adjusted.update(adjusted)
     # `requires_grad` stays as users leave it: it decides how compilers fold matrix products.
-    # An exported program has its mode built in, and raises when it is changed.
-    with contextlib.suppress(NotImplementedError):
+    try:
         model.module.eval()
+    except NotImplementedError:
+        # An exported program has its mode built in.
+        model.adjusted.pop(TRAINING_MODE, None)
+        model = dataclasses.replace(model, fixed_mode=True)
     return model

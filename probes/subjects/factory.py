@@ -240,6 +240,6 @@ def refuse_undrawable(examples: tuple[torch.Tensor, ...]) -> None:
         if kind := next((name for name, applies in kinds.items() if applies), ""):
             raise ModelError(
                 f"an example input is a {kind} tensor, not a dense one",
-                "let forward take dense tensors, such as the indices and values of a sparse one,"
-                " and make the other tensor of them",
+                "let forward take dense tensors, such as the indices and values of a sparse one or"
+                " the values and offsets of a nested one, and make the other tensor of them",
             )

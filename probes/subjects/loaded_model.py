@@ -67,6 +67,8 @@ class LoadedModel:
     units_per_sample: int = 1
     #: What the model changes in the process, or is wrapped in, and what was done about it.
     adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: Whether the module refuses `eval`, as that of an exported program does.
+    fixed_mode: bool = False
 
 
 #: Precisions that `rubric/accuracy.toml` has rules for.

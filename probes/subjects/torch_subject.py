@@ -59,6 +59,7 @@ class TorchSubject(Subject):
         self.parameters = sum(parameter.numel() for parameter in model.module.parameters())
         self.parameter_bytes = sum(parameter.nbytes for parameter in model.module.parameters())
         self.adjusted = model.adjusted
+        self.fixed_mode = model.fixed_mode
         self.complex_weights = higher_precision.has_complex_weights(model.module)
         self.unit = model.unit
         self.units_per_sample = model.units_per_sample

@@ -17,6 +17,7 @@ from reference_cases import MODEL, Factories
 from advisor.domain.model import FactoryModel
 from advisor.recipes import calls, snippet
 from probes.checking import correctness
+from probes.facts import TRAINING_MODE
 from probes.runtime import harness
 from probes.shape import Shape
 
@@ -46,11 +47,20 @@ def test_a_module_keeps_complex_weights(dtype: str, expected: str) -> None:
         assert torch.allclose(module.weight.to(torch.cfloat), with_complex_weight().weight)
 
 
-def test_the_recipe_of_complex_weights_keeps_them() -> None:
-    made = """
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('module.register_buffer("table", torch.ones(2, dtype=torch.cfloat))', ".is_complex()"),
+        ("module = torch.export.export(module, (torch.ones(1, 2),)).module()", ""),
+    ],
+)
+def test_the_recipe_keeps_complex_weights_and_modules_with_a_fixed_mode(
+    line: str, expected: str
+) -> None:
+    made = f"""
 def made():
     module = torch.nn.Linear(2, 2)
-    module.register_buffer("table", torch.ones(2, dtype=torch.cfloat))
+    {line}
     return module, torch.ones(1, 2)
 """
     request = Factories(f"import torch\n{made}").request("made")
@@ -59,7 +69,9 @@ def made():
     job: Any = types.SimpleNamespace(workflow=workflow, subject=subject, request=request)
     question = builders.question(model=FactoryModel(name="net.py:made"), dtype="bfloat16")
     text = snippet.compose_reported(question, 1, harness.snippet_facts(job, {}))
-    assert "tensor.is_complex()" in text
+    assert expected in text
+    assert ("model.eval()" in text) == bool(expected)
+    assert (TRAINING_MODE in subject.adjusted) == bool(expected)
 
 
 def test_tensors_of_integers_stay_as_they_are() -> None:
