@@ -226,10 +226,14 @@ def test_arms_have_no_rank_where_the_machine_was_too_busy_for_an_answer() -> Non
         assert {row["rank"], row["score"], row["tier_performance"]} == {""}
 
 
-def test_outputs_that_were_not_checked_are_named_without_an_answer_too() -> None:
-    accuracy = Accuracy(fault="uncompared", uncompared={"random": 1}, outputs=1)
+@pytest.mark.parametrize(("outputs", "named"), [(1, "None of its"), (2, "Not all of its")])
+def test_outputs_that_were_not_checked_are_named_without_an_answer_too(
+    outputs: int, named: str
+) -> None:
+    accuracy = Accuracy(fault="uncompared", uncompared={"random": 1}, outputs=outputs)
     checked = builders.checked(accuracy_class="unchecked", accuracy=accuracy)
     made = built_answers.with_measurement(built_answers.answer(), correctness=(checked,))
+    assert named in " ".join(text_report.render_summary(made, 80).split())
     problem = Problem.of(MachineUnfitError("the machine was busy", "wait"))
     unanswered = builders.replace(made, recommendation=None, problem=problem)
     summary = text_report.render_summary(unanswered, 80)
