@@ -180,7 +180,7 @@ def describe_accuracy(decided: AdvisedAnswer) -> list[str]:
             return []  # the trust has the reason
         instead = f" Best with outputs that were all checked: {exact}." if exact else ""
         accuracy = worst.accuracy
-        none = sum(accuracy.uncompared.values()) >= accuracy.outputs and not accuracy.unseen
+        none = sum(accuracy.uncompared.values()) >= accuracy.outputs
         checked = "None of its outputs could be" if none else "Not all of its outputs were"
         return [f"{checked} checked: {why_unchecked(worst)}.{instead}"]
     if decided.advised.scored.weight_format is not None:
