@@ -40,8 +40,8 @@ class Net(torch.nn.Module):
         self.call = call
         vars(self).update(attributes)
 
-    def forward(self, x):
-        return self.call(self, x)
+    def forward(self, *inputs):
+        return self.call(self, *inputs)
 
 
 def of(call, **attributes):
@@ -244,6 +244,14 @@ def in_a_hook():
     return net.eval(), torch.randn(2, 16)
 
 
+def keeps_in_an_input():
+    def call(net, x, held):
+        held.value = (held.value or 0) + 1
+        return net.a(x) * held.value
+
+    return Net(call).eval(), (torch.randn(2, 16), Holder())
+
+
 # Pure.
 def reads_what_a_hook_writes():
     net = Net(lambda net, x: (net.a(x), net.features["a"].mean(-1)), features={})
@@ -313,6 +321,7 @@ FACTORIES = {
     "samples_without_a_seed": adds_noise(lambda net, x: random.Random().gauss(0, 1)),
     "in_closure": in_closure,
     "in_a_hook": in_a_hook,
+    "keeps_in_an_input": keeps_in_an_input,
     "reads_what_a_hook_writes": reads_what_a_hook_writes,
 }
 

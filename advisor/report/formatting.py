@@ -16,9 +16,9 @@ from probes.accuracy import AccuracyClass, Checked
 #: What follows an error in tables, by class; nothing follows that of exact outputs.
 MARKS: dict[AccuracyClass, str] = {"exact": "", "close": "~", "unchecked": "?", "incorrect": "!"}
 ERROR_LEGEND = (
-    "error: root mean square, relative to a reference in higher precision; text: divergence in "
-    "nats a token, or a word from engines that report the likeliest tokens alone; ~ not exact; "
-    "? not checkable"
+    "error: root mean square, relative to a reference, in higher precision where possible; text: "
+    "divergence in nats a token, or a word from engines that report the likeliest tokens alone; ~ "
+    "not exact; ? not checkable"
 )
 
 #: A line of a file.

@@ -104,12 +104,16 @@ def describe_adjustments(answer: Answer) -> list[str]:
 
 def describe_reference(answer: Answer) -> list[str]:
     """Return that eager PyTorch is its own reference, whose rounding can only be estimated."""
-    checks = answer.baseline.correctness if answer.baseline else ()
-    own = [each for each in checks if each.rmse == 0 and each.rmse_eager]
-    if not own:
+    if not (own := _own_reference(answer)):
         return []
-    itself = f"{EAGER_TITLE} itself in {own[0].reference}"
+    itself = f"{EAGER_TITLE} itself in {own}"
     return [f"Errors are differences from {itself}: no higher precision was possible."]
+
+
+def _own_reference(answer: Answer) -> str:
+    """Return the precision in which eager PyTorch is its own reference; empty if it is not."""
+    checks = answer.baseline.correctness if answer.baseline else ()
+    return next((each.reference for each in checks if each.rmse == 0 and each.rmse_eager), "")
 
 
 def describe_changed_states(arms: Sequence[RankedArm]) -> list[str]:
@@ -137,7 +141,11 @@ def describe_quantised(decided: AdvisedAnswer) -> list[str]:
     if scored.weight_format is None:
         return []
     worst = worst_check(measured.correctness)
-    error = f" ({_describe_error(worst)})" if worst and worst.accuracy_class == "close" else ""
+    error = (
+        f" ({_describe_error(worst, decided.answer)})"
+        if worst and worst.accuracy_class == "close"
+        else ""
+    )
     native = _alternative(decided, decided.advice.best_native)
     instead = f" Best with unquantised weights: {native}." if native else ""
     random = (
@@ -187,10 +195,11 @@ def describe_accuracy(decided: AdvisedAnswer) -> list[str]:
         return []  # the line of the weights has the error
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
     reason = BEYOND_ROUNDING.get(worst.accuracy.fault, "")
-    return [f"Its outputs are close, not exact: {_describe_error(worst)}{reason}. {instead}"]
+    error = _describe_error(worst, decided.answer)
+    return [f"Its outputs are close, not exact: {error}{reason}. {instead}"]
 
 
-def _describe_error(checked: Checked) -> str:
+def _describe_error(checked: Checked, answer: Answer) -> str:
     found = checked.accuracy
     if found.error is None:
         return "their error is not known"
@@ -201,8 +210,8 @@ def _describe_error(checked: Checked) -> str:
     else:
         size = f"divergence of {found.error:.1e} nats a token"
     ratio = text.format_number(found.ratio_to_eager, digits=2)
-    times = f", {ratio} times that of {EAGER_TITLE}" if found.ratio_to_eager else ""
-    return f"{size}{times}"
+    than = "what rounding alone changes" if _own_reference(answer) else f"that of {EAGER_TITLE}"
+    return f"{size}, {ratio} times {than}" if found.ratio_to_eager else size
 
 
 def describe_goodput(decided: AdvisedAnswer) -> list[str]:

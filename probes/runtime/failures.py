@@ -118,7 +118,7 @@ REFUSALS = (
         "return the module from before torch.jit.script or torch.jit.trace",
     ),
     Refusal(
-        r"(\S+PackedParamsBase)\b.*__obj_flatten__",
+        r"(\S+ParamsBase)\b.*__obj_flatten__",
         "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
         " ({name})",
         "give the model with plain layers and measure with --quantised int8",

@@ -25,8 +25,8 @@ EXPLANATION = re.compile(r"^\s*Explanation: (.+?)\.?\s*$", re.MULTILINE)
 CONTEXT = re.compile(r"^\s*Developer debug context: (.+?)\s*$", re.MULTILINE)
 #: The condition on which compiled code is kept, in the reason why Dynamo compiles again.
 GUARD = re.compile(r"^\d+/\d+: (.+?)\s*(?:  #|$)", re.MULTILINE)
-#: The address of an object, which differs from run to run.
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+#: The address of an object, which differs from run to run, or the file of an installed function.
+PLACE = re.compile(r" at 0x[0-9a-f]+| in file `[^`]*`")
 
 
 class BreakHandler(logging.Handler):
@@ -86,7 +86,7 @@ def count(number: int, noun: str) -> str:
 
 
 def _why_nothing_was_captured() -> str:
-    message = ADDRESS.sub("", next(iter(_counted()), ""))
+    message = PLACE.sub("", next(iter(_counted()), ""))
     frames = int(counters["frames"]["total"])
     if not message and not frames:
         return "Dynamo was never called"
@@ -109,7 +109,7 @@ def _why_nothing_was_captured() -> str:
 def _explain(message: str) -> str:
     """Return Dynamo's explanation; the first line of a message without one."""
     explanation = EXPLANATION.search(message)
-    return ADDRESS.sub("", explanation[1] if explanation else message.splitlines()[0])
+    return PLACE.sub("", explanation[1] if explanation else message.splitlines()[0])
 
 
 def _counted() -> dict[str, int]:

@@ -90,7 +90,7 @@ def _export(
     output = subject.module(*(tensor.clone() for tensor in arguments))
     if types := types_in(output, lambda each: each is None or isinstance(each, torch.Tensor)):
         raise UnsupportedError(
-            f"besides tensors the model returns values of the type {', '.join(sorted(types))},"
+            f"the model returns values of the type {', '.join(sorted(types))},"
             " which an ONNX file cannot return",
             "measure a module that calls the model and returns its tensors only; sizes can be read"
             " from their shapes",

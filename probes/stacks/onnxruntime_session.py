@@ -224,7 +224,7 @@ def starts(subject: Model, request: Request, provider: str = CPU) -> dict[str, S
 
 NO_KERNEL = re.compile(r"implementation for (?P<operator>\w+)\(\d+\) node with name '(?P<node>.*)'")
 #: Types that the kernels of most operators have.
-COMMON_TYPES = {"FLOAT", "DOUBLE", "INT32", "INT64", "BOOL"}
+COMMON_TYPES = {"FLOAT", "INT32", "INT64", "BOOL"}
 
 
 def explain_missing(message: str, file: pathlib.Path) -> tuple[str, str | None]:

@@ -21,6 +21,7 @@ import torch
 
 from probes import arrays
 from probes.adapter import Findings, ModelError
+from probes.subjects.call_inputs import StructuredCall
 from probes.subjects.module_state import Generator, State, restored
 from probes.subjects.row_parts import is_near
 
@@ -70,7 +71,7 @@ def find_random_outputs(
         is_lasting = bool(before.changed(State(module)))
         with restored(module):
             if is_lasting or not _has_other_tensors(calls.first, call_seeded(make_tensors[0]())):
-                raise _state_error(calls.changed)
+                raise _state_error(module, calls.changed)
     changes = tuple(calls.changes)
     if is_same and not any(draws):
         counts = dict.fromkeys(_differing(calls.first, calls.again))  # such as of the calls so far
@@ -164,7 +165,12 @@ def _changed_inputs(tensors: Tensors, made_again: Tensors) -> list[str]:
     ]
 
 
-def _state_error(changed: Sequence[str]) -> ModelError:
+def _state_error(module: torch.nn.Module, changed: Sequence[str]) -> ModelError:
+    if isinstance(module, StructuredCall) and {*changed} <= {*vars(module)}:
+        return ModelError(
+            "each call changes an example input that is not a tensor, so a later call differs",
+            "let forward take its tensors, and make the other object, such as a cache, of them",
+        )
     more = ", ..." if len(changed) > MAX_NAMED else ""
     return ModelError(
         f"each call changes a state of the model ({', '.join(changed[:MAX_NAMED])}{more}),"

@@ -43,12 +43,13 @@ def create(request: Request) -> LoadedModel:
     returned = check_returned(made, target)
     adjusted = {TRAINING_MODE: "switched off by model.eval()"} if returned[0].training else {}
     if isinstance(returned[0], torch.jit.ScriptModule):
-        adjusted["torch.jit.script"] = (
+        adjusted["TorchScript"] = (
             "kept; torch.compile and torch.export take only the module before it"
         )
     module, examples = flatten(adjustments.uncompile(returned[0], adjusted), *returned[1:])
     if not examples:
-        raise ModelError(f"{target!r} returned example inputs without a tensor", CONTRACT)
+        fix = "let forward take tensors: the ids of a text's tokens, torch.from_numpy(array)"
+        raise ModelError(f"{target!r} returned example inputs without a tensor", fix)
     refuse_without_values(module)
     if request.dtype != "own":
         dtype = getattr(torch, request.dtype)
@@ -173,7 +174,9 @@ def check_returned(
     module, inputs, keywords = (*returned, {}) if len(returned) == 2 else returned
     if not isinstance(module, torch.nn.Module):
         reason = f"{target!r} returned {type(module).__name__}, which is not a torch.nn.Module"
-        raise ModelError(reason, CONTRACT)
+        is_program = isinstance(module, torch.export.ExportedProgram)
+        program = "return program.module(), or name the file of torch.export.save, a .pt2"
+        raise ModelError(reason, program if is_program else CONTRACT)
     if isinstance(inputs, Mapping) and not keywords:
         inputs, keywords = (), inputs
     elif isinstance(inputs, torch.Tensor):

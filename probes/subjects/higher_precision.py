@@ -1,8 +1,9 @@
 """Run a copy of a module in a higher precision than its own, as the reference of its outputs.
 
 Modules often name precisions in their code: `x.float()`, `x.to(torch.bfloat16)`. Such a cast
-undoes the higher precision, or gives a product two types. Where a module cannot be called in a
-higher precision as it is, its casts are therefore redirected.
+undoes the higher precision, or gives a product two types; so do tensors that it creates in the
+default precision, as `torch.arange(16) / 16`. Where a module cannot be called in a higher precision
+as it is, its casts are therefore redirected, and the higher precision is the default.
 
 Modules also compute with the limits of a precision: `torch.finfo(x.dtype).min` as a mask, or `.eps`
 against division by zero, as `torch.nn.RMSNorm` does by default. These are constants of the module.
@@ -64,6 +65,8 @@ class ReferencePrecision:
                 entered.enter_context(keep_limits(self.own, self.dtype))
                 if self.redirects_casts:
                     entered.enter_context(RedirectedCasts(self.dtype))
+                    entered.callback(torch.set_default_dtype, torch.get_default_dtype())
+                    torch.set_default_dtype(self.dtype)
             yield
 
 

@@ -76,7 +76,8 @@ def test_only_code_that_computes_in_float32_is_tried() -> None:
     assert titles(**ask, dtype="bfloat16") == []
     assert titles(**ask, dtype="own") == ["TF32", "bfloat16"]
     half = builders.replace(FLOAT32, parameter_bytes=20)
-    assert titles(state(half), **ask, dtype="own") == []
+    packed = builders.replace(FLOAT32, parameters=0, parameter_bytes=0)
+    assert [titles(state(each), **ask, dtype="own") for each in (half, packed)] == [[], []]
     assert titles(**ask, task="generate") == []
     assert titles(**ask, model=OnnxModel(name="/a/model.onnx")) == []
 

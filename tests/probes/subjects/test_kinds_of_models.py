@@ -84,6 +84,7 @@ def make_case(function: str, **changes: Any) -> Case:
         ("remembers_a_result", "first_mean"),
         ("changes_late", "count"),
         ("in_a_hook", "calls"),
+        ("keeps_in_an_input", "example input"),
     ],
 )
 def test_a_state_is_refused_by_its_name(function: str, state: str) -> None:
