@@ -101,6 +101,8 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True):
     first_build_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Builds that are expected to take at most this long come first and give an early answer.
     early_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    #: Seconds of the run by which builds are quick: on a GPU the first race waits for these.
+    quick_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Seconds after which the first race does not wait for further early builds, and seconds of
     #: building between two races.
     first_race_seconds: Annotated[float, msgspec.Meta(ge=0)]

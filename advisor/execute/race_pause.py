@@ -13,16 +13,19 @@ from advisor.probing.side_by_side import SideBySideBuilds
 
 #: A race waits so long for arms that are nearly built: to race later costs about as much.
 NEARLY_BUILT_SECONDS = 20.0
+#: The phases of a build that may be quick: what a stack takes to import is no part of it.
+QUICK_PHASES = {"open", "build", "correctness"}
 
 
 class RacePause:
     """When the builds pause for a race.
 
-    The first race waits until all early arms are built or have failed, or until its time in the
-    run. Later ones wait for the interval of the presets while a build may end in it. Both need an
-    arm that is ready, and wait a little for arms that are nearly built. No race waits for an arm
-    whose build it may save, because another arm of the workflow is ready, unless only the check of
-    its outputs is missing: it would need a race of its own.
+    The first race waits until all early arms are built or have failed, on a GPU also for builds
+    that go on quickly, or until its time in the run. Later ones wait for the interval of the
+    presets while a build may end in it. Both need an arm that is ready, and wait a little for arms
+    that are nearly built. No race waits for an arm whose build it may save, because another arm of
+    the workflow is ready, unless only the check of its outputs is missing: it would need a race of
+    its own.
     """
 
     def __init__(
@@ -62,9 +65,11 @@ class RacePause:
         if progress.clock() >= self._due:
             return True
         if self._is_first:
-            running = {each.id for each in self._awaited_arms()}
-            has_started = progress.session.has_started
-            return all(has_started(arm) and arm not in running for arm in self._early)
+            awaited = self._awaited_arms()
+            running, has_started = {each.id for each in awaited}, progress.session.has_started
+            return all(has_started(arm) and arm not in running for arm in self._early) and not any(
+                map(self._is_quick_so_far, awaited)
+            )
         return not any(may_end_by(self._due, each, progress) for each in self._awaited_arms())
 
     def _awaited_arms(self) -> list[Arm]:
@@ -82,6 +87,19 @@ class RacePause:
             or missing_shapes(progress, each.id) == 0
             or not any(_may_outdo(one, each) for one in rivals)
         ]
+
+    def _is_quick_so_far(self, planned: Arm) -> bool:
+        """Return whether a build on a GPU may end soon at the pace of its present shape.
+
+        A race would suspend it, and would soon be followed by another one.
+        """
+        progress, process = self._progress, self._progress.state.last_process(planned.id)
+        if progress.question.device == "cpu" or process.phase not in QUICK_PHASES:
+            return False
+        at = self._presets.first_race_seconds - (self._due - progress.clock())
+        spent = at - process.building_since if process.building_since is not None else 0.0
+        later_shapes = max(0, missing_shapes(progress, planned.id) - 1)
+        return at + later_shapes * spent <= self._presets.quick_seconds
 
     def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.

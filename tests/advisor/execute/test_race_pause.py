@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import builders
@@ -13,6 +13,7 @@ from advisor.domain.plan import Arm, Plan
 from advisor.domain.run_state import ProcessState
 from advisor.execute.race_pause import NEARLY_BUILT_SECONDS, RacePause
 from probes.events import Built
+from probes.outcome import Phase
 from probes.shape import Shape
 
 SIZES = (1, 2, 3)
@@ -27,6 +28,7 @@ def pause_of(
     at: float,
     called_for: str | None = None,
     slow: Arm | None = None,
+    early: Sequence[str] = ("quick", "slow"),
     **asked: Any,
 ) -> RacePause:
     """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built.
@@ -48,7 +50,7 @@ def pause_of(
     session = StillSession(["slow"], [BASELINE, "quick"], clock=clock)
     progress = progress_of(session, state, question, seconds=100.0, races_end=70.0, end=78.0)
     running = types.SimpleNamespace(running=["slow"])
-    return RacePause(progress, running, ["quick", "slow"])  # type: ignore[arg-type]
+    return RacePause(progress, running, early)  # type: ignore[arg-type]
 
 
 def with_built(count: int) -> dict[Shape, Built]:
@@ -87,6 +89,24 @@ def test_a_race_that_is_due_waits_for_an_arm_that_is_nearly_built(
     assert has_raced or not pause.is_due()
     clock[0] = now
     assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(
+    ("device", "phase", "spent", "is_due"),
+    [
+        ("cuda", "build", 4.0, False),  # all three shapes may be built by second 23
+        ("cuda", "build", 5.0, True),  # by second 25
+        ("cuda", "open", None, False),
+        ("cuda", "import", None, True),
+        ("cpu", "build", 4.0, True),
+    ],
+)
+def test_the_first_race_on_a_gpu_waits_for_builds_at_a_quick_pace(
+    device: str, phase: Phase, spent: float | None, *, is_due: bool
+) -> None:
+    process = ProcessState(phase=phase, building_since=None if spent is None else 15.0 - spent)
+    asked: dict[str, Any] = {"seconds": 60.0, "at": 15.0, "device": device, "early": ["quick"]}
+    assert pause_of(process, lambda: 0.0, has_raced=False, **asked).is_due() is is_due
 
 
 @pytest.mark.parametrize(("at", "is_due"), [(0.0, False), (25.0, True)])
