@@ -89,17 +89,18 @@ class RacePause:
         ]
 
     def _is_quick_so_far(self, planned: Arm) -> bool:
-        """Return whether a build on a GPU may end soon at the pace of its present shape.
+        """Return whether a build on a GPU may end soon at the pace of its last or present shape.
 
         A race would suspend it, and would soon be followed by another one.
         """
         progress, process = self._progress, self._progress.state.last_process(planned.id)
         if progress.question.device == "cpu" or process.phase not in QUICK_PHASES:
             return False
-        at = self._presets.first_race_seconds - (self._due - progress.clock())
-        spent = at - process.building_since if process.building_since is not None else 0.0
-        later_shapes = max(0, missing_shapes(progress, planned.id) - 1)
-        return at + later_shapes * spent <= self._presets.quick_seconds
+        now = self._presets.first_race_seconds - (self._due - progress.clock())
+        since = now if process.building_since is None else process.building_since
+        last = [each.build_seconds for each in process.built.values()][-1:]
+        pace, missing = max(now - since, *last, 0.0), missing_shapes(progress, planned.id)
+        return max(now, since + pace * missing) <= self._presets.quick_seconds
 
     def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.

@@ -53,9 +53,9 @@ def pause_of(
     return RacePause(progress, running, early)  # type: ignore[arg-type]
 
 
-def with_built(count: int) -> dict[Shape, Built]:
+def with_built(count: int, seconds: float = 1.0) -> dict[Shape, Built]:
     return {
-        Shape(size): Built(Shape(size), build_seconds=1.0, first_call_seconds=1.0)
+        Shape(size): Built(Shape(size), build_seconds=seconds, first_call_seconds=1.0)
         for size in SIZES[:count]
     }
 
@@ -92,19 +92,22 @@ def test_a_race_that_is_due_waits_for_an_arm_that_is_nearly_built(
 
 
 @pytest.mark.parametrize(
-    ("device", "phase", "spent", "is_due"),
+    ("device", "phase", "spent", "built", "is_due"),
     [
-        ("cuda", "build", 4.0, False),  # all three shapes may be built by second 23
-        ("cuda", "build", 5.0, True),  # by second 25
-        ("cuda", "open", None, False),
-        ("cuda", "import", None, True),
-        ("cpu", "build", 4.0, True),
+        ("cuda", "build", 4.0, 0, False),  # all three shapes may be built by second 23
+        ("cuda", "build", 5.0, 0, True),  # by second 25
+        ("cuda", "build", 1.0, 2, False),  # the third by second 22, like the second
+        ("cuda", "build", 1.0, 1, True),  # the last two by second 30
+        ("cuda", "open", None, 0, False),
+        ("cuda", "import", None, 0, True),
+        ("cpu", "build", 4.0, 0, True),
     ],
 )
 def test_the_first_race_on_a_gpu_waits_for_builds_at_a_quick_pace(
-    device: str, phase: Phase, spent: float | None, *, is_due: bool
+    device: str, phase: Phase, spent: float | None, built: int, *, is_due: bool
 ) -> None:
-    process = ProcessState(phase=phase, building_since=None if spent is None else 15.0 - spent)
+    since = None if spent is None else 15.0 - spent
+    process = ProcessState(phase=phase, building_since=since, built=with_built(built, 8.0))
     asked: dict[str, Any] = {"seconds": 60.0, "at": 15.0, "device": device, "early": ["quick"]}
     assert pause_of(process, lambda: 0.0, has_raced=False, **asked).is_due() is is_due
 
