@@ -40,8 +40,8 @@ class Net(torch.nn.Module):
         self.call = call
         vars(self).update(attributes)
 
-    def forward(self, *inputs):
-        return self.call(self, *inputs)
+    def forward(self, *inputs, **named):
+        return self.call(self, *inputs, **named)
 
 
 def of(call, **attributes):
@@ -252,7 +252,20 @@ def keeps_in_an_input():
     return Net(call).eval(), (torch.randn(2, 16), Holder())
 
 
+def keeps_by_position():
+    def call(net, x, position):
+        net.kept[:, position[0]] = net.a(x)[:, 0]
+        return net.kept[:, :8].cumsum(1)
+
+    return Net(call).eval(), {"x": torch.randn(2, 16), "position": torch.tensor([5, 5])}
+
+
 # Pure.
+def writes_into_a_frame(net, x):
+    net.kept[:, 1:-1] = net.a(x)[:, 1:-1]
+    return net.b(net.kept)
+
+
 def reads_what_a_hook_writes():
     net = Net(lambda net, x: (net.a(x), net.features["a"].mean(-1)), features={})
 
@@ -322,6 +335,7 @@ FACTORIES = {
     "in_closure": in_closure,
     "in_a_hook": in_a_hook,
     "keeps_in_an_input": keeps_in_an_input,
+    "keeps_by_position": keeps_by_position,
     "reads_what_a_hook_writes": reads_what_a_hook_writes,
 }
 

@@ -127,8 +127,13 @@ def choose_dtype(
     """Return the dtype that `text` names, or the default.
 
     The default is the paper's dtype for the model on a GPU, float32 on the CPU, and the model's own
-    for files and factories.
+    for files and factories. Raise `OptionValueError` for another one than that of a file.
     """
+    if text not in {"auto", "own"} and isinstance(model, (ExportedModel, OnnxModel)):
+        raise OptionValueError(
+            f"--dtype {text}: the file of a program keeps the precision that it was exported in",
+            f"leave it out, or export the model and its inputs in {text}",
+        )
     if text != "auto":
         return text
     if isinstance(model, (FactoryModel, ExportedModel, OnnxModel)):

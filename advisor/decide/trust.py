@@ -83,7 +83,8 @@ def _describe_unfit_visits(results: Results) -> str:
 
 
 def _describe_noise(noise: float) -> str:
-    return f"equal processes may differ by {format_share(noise, 1)}"
+    share = format_share(noise, 1) if noise <= 1 else f"more than {format_share(1)}"
+    return f"equal processes may differ by {share}"
 
 
 def _find_unchecked(results: Results) -> list[str]:

@@ -17,8 +17,10 @@ from probes import events
 def fold(logged: Iterable[run_events.LoggedEvent], state: RunState | None = None) -> RunState:
     state = state or RunState()
     for event in logged:
-        changes = _run_changes(state, event)
-        state = msgspec.structs.replace(state, **changes, seq=event.seq, at=event.at)
+        # What is tried on the code of a finished run is no part of its time.
+        is_later = isinstance(event.run_event, run_events.VariantMeasured)
+        changes = {"at": state.at if is_later else event.at, **_run_changes(state, event)}
+        state = msgspec.structs.replace(state, **changes, seq=event.seq)
     return state
 
 

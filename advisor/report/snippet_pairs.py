@@ -158,7 +158,7 @@ def _next_step(verified: Verification) -> str:
         return "do not use its outputs; measure again, which checks them: p3-advisor recommend"
     if shows_nothing(verified.speedup, verified.tolerance):
         resume = f"p3-advisor resume {verified.run_id} --wait-for-quiet 5min"
-        return f"measure the speed-up itself again: {resume}"
+        return f"measure the speed-up itself again: {resume}; without its builds, ask again"
     if verified.quiet_check.problems or verified.doubt == "busy":
         return f"stop the other work on this machine, then {again}"
     stays = "undecided" if verified.result == "undecided" else "slower"

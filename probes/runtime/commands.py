@@ -128,7 +128,7 @@ class BuiltWorker:
             self.job.channel.send(result)
             reason = result.reason or ""
             if result.handling == "wrong" and not reason.startswith(flexibility.OTHER_SHAPES):
-                reason = f"{result.shape.description}, which was not built: {reason}"
+                reason = f"it takes {result.shape.description} but was not built for it: {reason}"
                 raise FailureError(Failure("incorrect", "new-shapes", reason))
 
     def try_new_shape(self, new: flexibility.NewShape) -> events.NewShapeResult:

@@ -75,7 +75,7 @@ REFUSALS = (
         "Found <class '([^']+)'> in output, which is not a known type"
         "|No registered serialization name for <class '([^']+)'>",
         "torch.export does not know the class of the model's outputs, {name}",
-        "if it is a dataclass, call torch.export.register_dataclass({short},"
+        "if it is a dataclass of tensors, call torch.export.register_dataclass({short},"
         " serialized_type_name='{name}') in the model's file; else return tensors in tuples or"
         " dictionaries",
     ),
@@ -91,7 +91,7 @@ REFUSALS = (
         "compute with tensors of both parts (torch.view_as_real)",
     ),
     Refusal(
-        r"No ONNX function found for <OpOverload\(op='([^']+)'",
+        r"No ONNX function found for <OpOverload\(op='([^']+)', overload='([^']+)'",
         "ONNX has no operator for {name}, which the model calls",
         "compute it with other operators of PyTorch",
     ),
@@ -233,7 +233,7 @@ def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
     message += "".join(f"\n{each.filename}" for each in frames)
     for refusal in REFUSALS:
         if match := re.search(refusal.pattern, message):
-            name = next(filter(None, match.groups()), "")
+            name = ".".join(part for part in match.groups() if part not in {None, "default"})
             short, place = name.rpartition(".")[2], _place_of(cause)
             reason, fix = (
                 part.format(name=name, short=short, place=place, text=text)

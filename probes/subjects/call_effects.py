@@ -22,6 +22,7 @@ import torch
 from probes import arrays
 from probes.adapter import Findings, ModelError
 from probes.subjects.call_inputs import StructuredCall
+from probes.subjects.higher_precision import REFUSALS
 from probes.subjects.module_state import Generator, State, restored
 from probes.subjects.row_parts import is_near
 
@@ -38,14 +39,18 @@ Call = Callable[[Tensors], list[Any]]
 
 
 def find_random_outputs(
-    module: torch.nn.Module, make_tensors: Sequence[Callable[[], Tensors]], call: Call
+    module: torch.nn.Module,
+    make_tensors: Sequence[Callable[[], Tensors]],
+    call: Call,
+    make_others: Sequence[Callable[[], Tensors]] = (),
 ) -> Findings:
     """Return which outputs are random, whether a call draws any numbers, and what it changes.
 
     Random are the elements that differ in each pair of calls, if all others never differ, else the
     whole output. Raise `ModelError` if a later call differs because one changed an input or a
     state: a race calls the same module with the same tensors again and again, and exporters drop
-    such changes. `make_tensors` has a function for each input set, and `call` returns copies.
+    such changes. `make_tensors` has a function for each input set, and `call` returns copies. With
+    `make_others`, whose inputs a model may refuse, other parts of a state may be written.
     """
     for cached in State(module, reads_tensors=False).caches:
         cached.cache_clear()
@@ -59,7 +64,7 @@ def find_random_outputs(
         return outputs
 
     with restored(module):
-        calls = _call_in_a_row(module, make_tensors, call_seeded, before)
+        calls = _call_in_a_row(module, make_tensors, call_seeded, before, make_others)
     for cached in before.caches:
         cached.cache_clear()
     with restored(module):
@@ -106,6 +111,7 @@ def _call_in_a_row(
     make_tensors: Sequence[Callable[[], Tensors]],
     call_seeded: Call,
     before: State,
+    make_others: Sequence[Callable[[], Tensors]],
 ) -> _Calls:
     tensors = make_tensors[0]()
     first = call_seeded(tensors)
@@ -123,10 +129,17 @@ def _call_in_a_row(
     changes = [*inputs, *(settled.changed(State(module)) if changed else ())]
     # A single call may fill a cache of a library.
     changes += [PRINTED] if all(one < other for one, other in itertools.pairwise(written)) else []
+    for make in make_others if changed else ():
+        with contextlib.suppress(*REFUSALS):
+            call_seeded(make())
     again = _repeat(lambda: call_seeded(make_tensors[0]()), first, outputs[0], changed, start)
     last = State(module)
     changed += [name for name in before.changed(last) if name not in changed]
     changes += [name for name in settled.changed(last) if name not in changes]
+    if isinstance(module, StructuredCall):  # which holds the user's module
+        changed, changes = (
+            [name.removeprefix("module.") for name in each] for each in (changed, changes)
+        )
     return _Calls(first, again, outputs, changed, changes)
 
 
@@ -178,6 +191,21 @@ def _state_error(module: torch.nn.Module, changed: Sequence[str]) -> ModelError:
         "let forward take such a state as an input and return the new one, or change it in"
         " training mode only (if self.training:)",
     )
+
+
+def at_other_positions(input_sets: list[list[Any]], *, is_on_cpu: bool) -> list[list[Any]]:
+    """Return the first set with integers that differ by one where all sets have the same.
+
+    Such are positions at which a state is written. On a GPU none is larger: an index that is out of
+    range would end the process.
+    """
+    first, is_moved = list(input_sets[0]), False
+    for index, array in enumerate(first):
+        is_same = all(np.array_equal(array, each[index]) for each in input_sets)
+        if array.dtype.kind in "iu" and array.size and is_same and (is_on_cpu or array.min() > 0):
+            first[index] = array - 1 if array.min() > 0 else array + 1
+            is_moved = True
+    return [first] if is_moved else []
 
 
 def _call_in_pairs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import builders
@@ -255,6 +256,9 @@ def test_the_default_dtype_depends_on_model_and_device(
 )
 def test_a_model_with_its_own_inputs_keeps_dtype_and_batch_size(model: Model) -> None:
     assert choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "own"
+    is_file = not isinstance(model, FactoryModel)
+    with pytest.raises(errors.OptionValueError) if is_file else contextlib.nullcontext():
+        assert choose_dtype("bfloat16", model, SHIPPED.models, on_gpu=True) == "bfloat16"
     assert default_batch_sizes(model, SHIPPED.models, on_gpu=True) == (1,)
 
 

@@ -85,10 +85,11 @@ def make_case(function: str, **changes: Any) -> Case:
         ("changes_late", "count"),
         ("in_a_hook", "calls"),
         ("keeps_in_an_input", "example input"),
+        ("keeps_by_position", "kept"),
     ],
 )
 def test_a_state_is_refused_by_its_name(function: str, state: str) -> None:
-    with pytest.raises(ModelError, match=rf"\b{re.escape(state)}\b"):
+    with pytest.raises(ModelError, match=rf"[ (]{re.escape(state)}\b"):
         make_case(function)
 
 
@@ -96,6 +97,7 @@ def test_a_state_is_refused_by_its_name(function: str, state: str) -> None:
     ("function", "changed"),
     [
         ("overwrites_buffer", {"kept"}),
+        ("writes_into_a_frame", {"kept"}),
         ("logs", {"count", "HISTORY", "last"}),
         ("prints", {"printed text or files"}),
         ("caches", set()),

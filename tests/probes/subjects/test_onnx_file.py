@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -387,6 +389,24 @@ def test_a_batch_of_multiples_has_the_range_of_the_multiples(exported_file: path
     export_pairs(exported_file, {0: 2 * half})
     opened_export(exported_file, 64)
     assert " to 64, " in str(refusal(exported_file, 66))
+
+
+def test_a_program_with_a_class_that_is_not_loaded_is_told_apart(
+    exported_file: pathlib.Path,
+) -> None:
+    code = f"""
+import dataclasses, torch
+@dataclasses.dataclass
+class Pair:
+    one: torch.Tensor
+torch.export.register_dataclass(Pair, serialized_type_name="nets.Pair")
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return Pair(x + 1)
+torch.export.save(torch.export.export(Net(), (torch.ones(2),)), {str(exported_file)!r})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert "tuples or dictionaries" in refusal(exported_file, 1).fix
 
 
 @pytest.mark.parametrize(
