@@ -20,12 +20,11 @@ QUICK_PHASES = {"open", "build", "correctness"}
 class RacePause:
     """When the builds pause for a race.
 
-    The first race waits until all early arms are built or have failed, on a GPU also for builds
-    that go on quickly, or until its time in the run. Later ones wait for the interval of the
-    presets while a build may end in it. Both need an arm that is ready, and wait a little for arms
-    that are nearly built. No race waits for an arm whose build it may save, because another arm of
-    the workflow is ready, unless only the check of its outputs is missing: it would need a race of
-    its own.
+    The first race waits until all early arms are built or have failed, or until its time in the
+    run. Later ones wait for the interval of the presets while a build may end in it. Both need an
+    arm that is ready, and wait a little for arms that are nearly built. No race waits for an arm
+    whose build it may save, because another arm of the workflow is ready, unless only the check of
+    its outputs is missing: it would need a race of its own.
     """
 
     def __init__(
@@ -65,11 +64,9 @@ class RacePause:
         if progress.clock() >= self._due:
             return True
         if self._is_first:
-            awaited = self._awaited_arms()
-            running, has_started = {each.id for each in awaited}, progress.session.has_started
-            return all(has_started(arm) and arm not in running for arm in self._early) and not any(
-                map(self._is_quick_so_far, awaited)
-            )
+            running = {each.id for each in self._awaited_arms()}
+            has_started = progress.session.has_started
+            return all(has_started(arm) and arm not in running for arm in self._early)
         return not any(may_end_by(self._due, each, progress) for each in self._awaited_arms())
 
     def _awaited_arms(self) -> list[Arm]:
@@ -88,31 +85,31 @@ class RacePause:
             or not any(_may_outdo(one, each) for one in rivals)
         ]
 
-    def _is_quick_so_far(self, planned: Arm) -> bool:
-        """Return whether a build on a GPU may end soon at the pace of its last or present shape.
-
-        A race would suspend it, and would soon be followed by another one.
-        """
-        progress, process = self._progress, self._progress.state.last_process(planned.id)
-        if progress.question.device == "cpu" or process.phase not in QUICK_PHASES:
-            return False
-        now = self._presets.first_race_seconds - (self._due - progress.clock())
-        since = now if process.building_since is None else process.building_since
-        last = [each.build_seconds for each in process.built.values()][-1:]
-        pace, missing = max(now - since, *last, 0.0), missing_shapes(progress, planned.id)
-        return max(now, since + pace * missing) <= self._presets.quick_seconds
-
     def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.
 
         A long build is nearly built when only the check is missing, and so is any for a first race
-        that is due.
+        that is due. On a GPU the pace of a build tells whether the first race waits for it.
         """
         missing = missing_shapes(self._progress, planned.id)
+        if missing and self._is_first and self._progress.question.device != "cpu":
+            return self._is_quick_so_far(planned, missing)
         is_short = planned.is_built_within(self._presets.first_race_seconds)
         is_late = self._is_first and self._progress.clock() >= self._due
         is_last = missing == 1 and len(self._progress.question.shapes) > 1
         return missing == 0 or (is_last and is_short and not is_late)
+
+    def _is_quick_so_far(self, planned: Arm, missing: int) -> bool:
+        """Return whether a build may end soon at the pace of its last or present shape.
+
+        A race would suspend it, and would soon be followed by another one.
+        """
+        process = self._progress.state.last_process(planned.id)
+        now = self._presets.first_race_seconds - (self._due - self._progress.clock())
+        since = now if process.building_since is None else process.building_since
+        last = [each.build_seconds for each in process.built.values()][-1:]
+        end = max(now, since + max(now - since, *last, 0.0) * missing)
+        return process.phase in QUICK_PHASES and end <= self._presets.quick_seconds
 
     def _expects_others(self, running: Sequence[Arm]) -> bool:
         """Return whether the first race would have more than variants if it waited a little.
