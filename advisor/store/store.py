@@ -241,7 +241,7 @@ def _unknown_run(name: str) -> UnknownRunError:
             f"{name!r} is a file, and this needs a stored run",
             f"use p3-advisor show, recipe, explain, decide, report or compare with {file}"
             if is_answer
-            else f"p3-advisor import-run {file}, and then name its id",
+            else f"p3-advisor import-run {file}, and name its id; of --json it has to end in .json",
         )
     if name == LATEST:
         return UnknownRunError("no run is stored yet", "measure one with p3-advisor recommend")
