@@ -110,12 +110,6 @@ def test_packages_with_bytecode_beside_their_sources_need_none(
     assert not list(tmp_path.glob("*.pyc"))
 
 
-def is_in_group(process: int, group: int) -> bool:
-    with contextlib.suppress(ProcessLookupError):
-        return os.getpgid(process) == group
-    return False
-
-
 def test_a_compilation_ends_with_its_caller(packages: pathlib.Path, tmp_path: pathlib.Path) -> None:
     command = [sys.executable, str(bytecode.__file__), str(tmp_path / "bytecode"), "1", "one"]
     variables = {"PYTHONPATH": str(packages), "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
@@ -130,5 +124,8 @@ def test_a_compilation_ends_with_its_caller(packages: pathlib.Path, tmp_path: pa
         assert psutil.Process(compiler.pid).is_running()
         builders.known(compiler.stdin).close()
         assert compiler.wait(timeout=60) == -signal.SIGKILL
-    group = [each for each in psutil.process_iter() if is_in_group(each.pid, compiler.pid)]
+    group = list[psutil.Process]()
+    for each in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError):
+            group += [each] if os.getpgid(each.pid) == compiler.pid else []
     assert not psutil.wait_procs(group, timeout=60)[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -11,7 +10,6 @@ import socket
 import sys
 import threading
 import types
-from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
@@ -293,12 +291,13 @@ def try_in_worker(
     if is_linked:
         (shared / protocol.TEMPORARY_FOLDER).symlink_to(outside)
     (outside / "kept").write_text("content")
-    with socket.create_server(("127.0.0.1", 0)) as server, open_terminal() as terminal:
+    first, second = (os.fdopen(end, "wb") for end in os.openpty())
+    with first, second, socket.create_server(("127.0.0.1", 0)) as server:
         names = {
             "outside": str(outside),
             "own": str(shared),
             "port": server.getsockname()[1],
-            "terminal": terminal,
+            "terminal": os.ttyname(second.fileno()),
         }
         codes = {name: code.format(**names) for name, code in tries.items()}
         workflow = tmp_path / "trying.py"
@@ -310,15 +309,6 @@ def try_in_worker(
             environment={**os.environ},
         )
     return result, outside
-
-
-@contextlib.contextmanager
-def open_terminal() -> Iterator[str]:
-    """Yield the name of a terminal, which exists until the block ends."""
-    ends = os.openpty()
-    yield os.ttyname(ends[1])
-    for end in ends:
-        os.close(end)
 
 
 @needs_landlock

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import array
 import ast
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import sys
-import termios
 import threading
 import venv
 from collections.abc import Iterator
@@ -167,20 +165,14 @@ def test_modules_of_the_same_names_on_the_path_are_not_imported(tmp_path: pathli
     assert path[0] == str(poisoned), "the user's path is kept"
 
 
-def standard_modules(name: str) -> set[str]:
-    """Return the modules of the standard library that a core module imports."""
-    file = catalogue_files.probes_directory().joinpath(*name.split(".")).with_suffix(".py")
-    tree = ast.parse(file.read_text())
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-    named = {alias.name for node in imports for alias in node.names}
-    named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    return {module.partition(".")[0] for module in named} & set(sys.stdlib_module_names)
-
-
 def test_no_file_beside_the_worker_shadows_the_standard_library(
     own_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    names = {each for name in workers.CORE_MODULES for each in standard_modules(name)}
+    files = [own_probes / f"{name.replace('.', '/')}.py" for name in workers.CORE_MODULES]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    imported = {each.name for node in nodes if isinstance(node, ast.Import) for each in node.names}
+    imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    names = {each.partition(".")[0] for each in imported} & set(sys.stdlib_module_names)
     assert {"json", "pathlib", "statistics"} <= names
     for name in {*names, "queue", "warnings"} - {"__future__"}:
         (own_probes / "runtime" / f"{name}.py").write_text(POISON)
@@ -283,13 +275,6 @@ def channel(tmp_path: pathlib.Path, notifications: tuple[int, int]) -> Iterator[
         yield channel
 
 
-def waiting_bytes(descriptor: int) -> int:
-    """Return the number of unread bytes."""
-    count = array.array("i", [0])
-    fcntl.ioctl(descriptor, termios.FIONREAD, count)
-    return count[0]
-
-
 def test_a_partial_token_is_not_returned(channel: Channel, stdin: BinaryIO) -> None:
     commands: list[list[str]] = []
     reader = threading.Thread(target=lambda: commands.append(channel.read_command()))
@@ -297,7 +282,7 @@ def test_a_partial_token_is_not_returned(channel: Channel, stdin: BinaryIO) -> N
     for piece in (b"vi", b"sit 1", b"6 3\nst"):
         assert commands == []
         stdin.write(piece)
-        workers.wait_until(lambda: waiting_bytes(0) == 0)
+        workers.wait_until(lambda: not select.select([0], [], [], 0)[0])
     reader.join()
     assert commands == [["visit", "16", "3"]]
     stdin.write(b"op\n")
