@@ -90,16 +90,6 @@ def test_the_users_interpreter_alone_has_its_bytecode_there(
     assert variables.get(bytecode.DIRECTORY_VARIABLE) == expected
 
 
-def bytecode_of_workers() -> set[str | None]:
-    found = set()
-    for each in psutil.Process().children(recursive=True):
-        # Another process may end meanwhile.
-        with contextlib.suppress(psutil.Error):
-            if any(part.endswith("worker.py") for part in each.cmdline()):
-                found.add(each.environ().get(bytecode.DIRECTORY_VARIABLE))
-    return found
-
-
 def test_a_run_compiles_beside_its_imports_alone(
     context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,8 +105,11 @@ def test_a_run_compiles_beside_its_imports_alone(
         for reported in filter(None, [sessions.worker_event_of(event)]):
             if isinstance(reported, PhaseStarted):
                 beside.setdefault(reported.phase, set()).add(is_compiling(home / "bytecode"))
-            if not directories:
-                directories = bytecode_of_workers()
+            for each in () if directories else psutil.Process().children(recursive=True):
+                # Another process may end meanwhile.
+                with contextlib.suppress(psutil.Error):
+                    if any(part.endswith("worker.py") for part in each.cmdline()):
+                        directories.add(each.environ().get(bytecode.DIRECTORY_VARIABLE))
     assert directories == {str(home / "bytecode")}
     assert any(beside.pop("import"))  # those of workers that start later follow it
     # The first measurement is that of the processor's peak rates.
