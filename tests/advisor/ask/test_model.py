@@ -91,13 +91,10 @@ def test_weights_are_counted_in_files_before_the_configuration(here: pathlib.Pat
     assert model.parameters == 15
 
 
-def test_any_other_name_is_a_hub_name() -> None:
-    assert parse("someone/some-model") == TransformersModel(
-        name="someone/some-model", weights="random"
-    )
-    assert parse("someone/some-model", weights_from="hub") == TransformersModel(
-        name="someone/some-model", weights="hub"
-    )
+@pytest.mark.parametrize(("weights_from", "weights"), [("", "random"), ("hub", "hub")])
+def test_any_other_name_is_a_hub_name(weights_from: str, weights: str) -> None:
+    found = parse("someone/some-model", weights_from=weights_from)
+    assert found == TransformersModel(name="someone/some-model", weights=weights)
 
 
 def test_a_file_is_named_by_its_absolute_path(here: pathlib.Path) -> None:
@@ -285,21 +282,17 @@ def test_the_error_of_a_name_suggests_a_close_one_or_states_the_form_of_hub_name
     assert step in problem.value.next_step
 
 
-def test_a_directory_without_a_configuration_is_an_error(here: pathlib.Path) -> None:
-    (here / "empty").mkdir()
-    with pytest.raises(errors.UnknownModelError, match=r"config\.json"):
-        parse("empty")
-
-
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'"llama"', b'{"hidden_size": 8}', b"\xff\xfe"]
+    "content", [None, b"", b"{", b"[]", b'"llama"', b'{"hidden_size": 8}', b"\xff\xfe"]
 )
-def test_a_configuration_without_a_model_type_is_an_error(
-    here: pathlib.Path, content: bytes
+def test_a_directory_without_a_configuration_or_its_model_type_is_an_error(
+    here: pathlib.Path, content: bytes | None
 ) -> None:
     (here / "model").mkdir()
-    (here / "model" / "config.json").write_bytes(content)
-    with pytest.raises(errors.ModelRefusedError, match=r"config\.json"):
+    if content is not None:
+        (here / "model" / "config.json").write_bytes(content)
+    refusal = errors.UnknownModelError if content is None else errors.ModelRefusedError
+    with pytest.raises(refusal, match=r"config\.json"):
         parse("model")
 
 

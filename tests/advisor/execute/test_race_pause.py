@@ -112,15 +112,6 @@ def test_the_first_race_on_a_gpu_waits_for_builds_at_a_quick_pace(
     assert pause_of(process, lambda: 0.0, has_raced=False, **asked).is_due() is is_due
 
 
-@pytest.mark.parametrize(("at", "is_due"), [(0.0, False), (25.0, True)])
-def test_the_first_race_is_due_by_the_time_of_the_run(at: float, *, is_due: bool) -> None:
-    clock = [0.0]
-    process = ProcessState(building_since=0.0)
-    pause = pause_of(process, lambda: clock[0], has_raced=False, seconds=60.0, at=at)
-    clock[0] = 6.0
-    assert pause.is_due() is is_due
-
-
 @pytest.mark.parametrize(
     ("workflow", "points", "copy_of", "all_arms", "built", "is_due"),
     [
@@ -161,23 +152,26 @@ def test_a_race_waits_for_a_nearly_built_arm_for_a_while() -> None:
 
 
 @pytest.mark.parametrize(
-    ("called_for", "seconds", "later", "is_due"),
+    ("called_for", "seconds", "at", "now", "later", "is_due"),
     [
-        ("convolutions", 15.0, 0.0, False),
-        ("convolutions", 15.0, NEARLY_BUILT_SECONDS, True),
-        ("convolutions", 80.0, 0.0, True),
-        (None, 15.0, 0.0, True),
+        # The time of the run counts, whenever the pauses begin.
+        (None, 60.0, 0.0, 6.0, 0.0, False),
+        (None, 60.0, 25.0, 6.0, 0.0, True),
+        ("convolutions", 15.0, 0.0, 41.0, 0.0, False),
+        ("convolutions", 15.0, 0.0, 41.0, NEARLY_BUILT_SECONDS, True),
+        ("convolutions", 80.0, 0.0, 41.0, 0.0, True),
+        (None, 15.0, 0.0, 41.0, 0.0, True),
     ],
 )
 def test_the_first_race_waits_a_little_where_only_variants_are_ready(
-    called_for: str | None, seconds: float, later: float, is_due: bool
+    called_for: str | None, seconds: float, at: float, now: float, later: float, is_due: bool
 ) -> None:
     clock = [0.0]
     process = ProcessState(building_since=0.0)
     pause = pause_of(
-        process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0, called_for=called_for
+        process, lambda: clock[0], has_raced=False, seconds=seconds, at=at, called_for=called_for
     )
-    clock[0] = 41.0
+    clock[0] = now
     assert pause.is_due() is (is_due and not later)
     clock[0] += later
     assert pause.is_due() is is_due

@@ -305,13 +305,20 @@ def test_each_phase_has_its_own_deadline(scripts: ScriptedWorkers, phase: Phase)
 
 
 @pytest.mark.parametrize(
-    ("command", "phase"), [("build", "open"), ("visit 1 1", "measure"), ("stop", "done")]
+    ("first", "command", "phase"),
+    [
+        ("", "build", "open"),
+        ("", "visit 1 1", "measure"),
+        ("", "stop", "done"),
+        # It comes early, and the present phase keeps its deadline.
+        ("start", "build", "start"),
+    ],
 )
 def test_a_command_starts_the_deadline_of_its_phase(
-    scripts: ScriptedWorkers, command: str, phase: Phase
+    scripts: ScriptedWorkers, first: str, command: str, phase: Phase
 ) -> None:
-    worker = scripts.start("time.sleep(3600)\n", command="")
-    scripts.clock.now += 5
+    worker = scripts.start("time.sleep(3600)\n", command=first)
+    scripts.clock.now += 0 if first else 5
     scripts.supervisor.send(worker, command)
     scripts.clock.now += SECONDS[phase] - 0.001
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
@@ -423,16 +430,6 @@ def test_an_event_that_does_not_belong_to_the_command_is_the_failure_of_its_work
     scripts: ScriptedWorkers, event: str
 ) -> None:
     scripts.failure_of(f"{event}\ntime.sleep(3600)\n", command="build")
-
-
-def test_a_command_that_comes_early_leaves_the_deadline_of_the_present_phase(
-    scripts: ScriptedWorkers,
-) -> None:
-    worker = scripts.start("time.sleep(3600)\n")
-    scripts.supervisor.send(worker, "build")
-    scripts.clock.now += SECONDS["start"]
-    ((_, outcome),) = scripts.supervisor.poll()
-    assert expect_failure(outcome, "timed-out").phase == "start"
 
 
 def test_a_link_that_a_worker_puts_in_place_of_a_file_is_not_followed(
