@@ -10,11 +10,12 @@ import os
 import pathlib
 import re
 import time
+from collections.abc import Mapping
 
 import builders
 import pytest
 from kept.runs import EVIDENCE
-from onscreen import SIZES, SMALLEST, ScreenPilot, opened_app, running_app, showing
+from onscreen import SIZES, SMALLEST, ScreenPilot, asking_app, opened_app, running_app, showing
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 
 from advisor.ask.context import Context
@@ -84,6 +85,19 @@ async def compare_at(size: tuple[int, int], name: str, pilot: ScreenPilot, *, up
     assert text == golden, file.name
 
 
+async def compare_answers(
+    app: AdvisorApp, size: tuple[int, int], files: Mapping[str, str], *, update: bool
+) -> None:
+    """Compare the results of runs or documents, one after the other, with their goldens."""
+    async with running_app(app, size) as pilot:
+        for name, file in files.items():
+            app.run_controller.open(file)
+            screen = await pilot.wait_for_screen(ResultsScreen)
+            await compare_at(size, f"results-{name}", pilot, update=update)
+            app.action_home()
+            await pilot.wait_for(lambda screen=screen: app.screen is not screen)  # type: ignore[misc]
+
+
 def constant_lines(screen: str) -> str:
     """Return the screen without the lines that differ in every run and without scroll bars."""
     lines = [
@@ -120,31 +134,20 @@ DOCUMENTS = {
 @pytest.mark.slow
 async def test_results_of_kept_documents(tui_context: Context, *, update: bool) -> None:
     shipped = Context(environment=tui_context.environment, store=tui_context.store)
-    app = AdvisorApp(LaunchOptions(), shipped)
-    async with running_app(app, (120, 40)) as pilot:
-        for name, document in DOCUMENTS.items():
-            app.run_controller.open(str(EVIDENCE / f"{document}.json"))
-            screen = await pilot.wait_for_screen(ResultsScreen)
-            await compare_at((120, 40), f"results-{name}", pilot, update=update)
-            app.action_home()
-            await pilot.wait_for(lambda screen=screen: app.screen is not screen)  # type: ignore[misc]
+    files = {name: str(EVIDENCE / f"{each}.json") for name, each in DOCUMENTS.items()}
+    await compare_answers(AdvisorApp(LaunchOptions(), shipped), SIZES[1], files, update=update)
 
 
 @pytest.mark.slow
 async def test_results_of_equal_and_of_many_arms(context: Context, *, update: bool) -> None:
     equal = {**SECONDS, "compiled": 0.0039}
-    app = AdvisorApp(LaunchOptions(), context)
     workflows = [builders.workflow(name) for name in ("compiled", "exported", "broken", "absent")]
     equally_good = make_run(
-        app.context.store, finished=True, seconds_of=equal, catalogue=builders.catalogue(*workflows)
+        context.store, finished=True, seconds_of=equal, catalogue=builders.catalogue(*workflows)
     )
-    async with running_app(app) as pilot:
-        for name, run in (("equal", equally_good), ("16-arms", make_long_run(app.context.store))):
-            app.run_controller.open(run.directory.name)
-            screen = await pilot.wait_for_screen(ResultsScreen)
-            await compare(f"results-{name}", pilot, update=update)
-            app.action_home()
-            await pilot.wait_for(lambda screen=screen: app.screen is not screen)  # type: ignore[misc]
+    runs = {"equal": equally_good, "16-arms": make_long_run(context.store)}
+    names = {name: run.directory.name for name, run in runs.items()}
+    await compare_answers(AdvisorApp(LaunchOptions(), context), SIZES[0], names, update=update)
 
 
 @pytest.mark.slow
@@ -153,10 +156,8 @@ async def test_questions_and_help(
 ) -> None:
     machine = builders.gpu_machine()
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
-    app = AdvisorApp(
-        LaunchOptions(run_options=RunOptions(gpu="cpu", workflows="quick,alike")),
-        builders.replace(tui_context, store=Store(finished.directory.parents[1])),
-    )
+    context = builders.replace(tui_context, store=Store(finished.directory.parents[1]))
+    app = asking_app(context, workflows="quick,alike")
     async with running_app(app) as pilot:
         await pilot.wait_for(lambda: app.machine is not None)
         for index, name in enumerate(("model", "target", "priorities", "plan")):
@@ -230,15 +231,10 @@ async def test_the_questions_of_several_lengths(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.machine())
-    options = LaunchOptions(
-        run_options=RunOptions(
-            gpu="cpu",
-            workflows="quick,alike",
-            input_tokens="32,512,2048",
-            length_mix="32:70,512:20,2048:10",
-        )
+    mix = "32:70,512:20,2048:10"
+    app = asking_app(
+        tui_context, workflows="quick,alike", input_tokens="32,512,2048", length_mix=mix
     )
-    app = AdvisorApp(options, tui_context)
     async with running_app(app) as pilot:
         await pilot.wait_for(lambda: app.machine is not None)
         for index, name in ((1, "target-lengths"), (3, "plan-lengths")):
