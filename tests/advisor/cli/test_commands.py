@@ -106,8 +106,10 @@ def test_an_imported_answer_without_a_recommendation_has_the_problem(
     home: pathlib.Path, run_program: RunProgram
 ) -> None:
     recorded_runs.make_gpu_run(Store(home))
-    asked = ("--gpu", "H100", "--model", "synthetic/ffn@8x16", "--require", "speedup>=1000")
-    answer = run_program("--json", *asked)
+    asked = ("--gpu", "H100", "--model", "synthetic/ffn@8x16")
+    (line,) = run_program("recommend", *asked, "--jsonl").stdout.splitlines()
+    assert json.loads(line)["document"]["provenance"], "it has no run"
+    answer = run_program("--json", *asked, "--require", "speedup>=1000")
     document = json.loads(answer.stdout)
     assert document["provenance"]
     assert (answer.returncode, document["problem"]["name"]) == (1, "nothing-viable")
@@ -168,15 +170,6 @@ def test_the_printed_command_repeats_an_answer_that_is_not_stored(
         {"quantity": "portability", "comparison": ">=", "limit": 1}
     ]
     assert again["rerun_command"] == f"p3-advisor {command}"
-
-
-def test_with_jsonl_an_answer_without_a_run_is_one_line(
-    home: pathlib.Path, run_program: RunProgram
-) -> None:
-    recorded_runs.make_gpu_run(Store(home))
-    asked = ["--gpu", "H100", "--model", "synthetic/ffn@8x16"]
-    (line,) = run_program("recommend", *asked, "--jsonl").stdout.splitlines()
-    assert json.loads(line)["document"]["provenance"]
 
 
 def test_environments_are_listed_with_their_workflows(run_program: RunProgram) -> None:

@@ -36,7 +36,7 @@ from advisor.domain.workflow import Environment, KnownFault
 from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import how_to_remeasure
 from advisor.store.runs import Run
-from probes.outcome import Failure, Outcome, SkipCause
+from probes.outcome import Failure, FailureStatus, Outcome, SkipCause
 
 CRASH = Failure("crashed", phase="build", reason="r")
 WRONG = Failure("incorrect", phase="correctness", reason="r")
@@ -48,7 +48,7 @@ FAULT = KnownFault(
     next_step="ask for another precision",
     source="https://example.org/1",
 )
-NEXT_STEP = "ask for another precision: its products are wrong (https://example.org/1)"
+
 MISSING = Failure("model-refused", phase="open", reason="no module", missing_module="timm")
 OWN = Environment(kind="own", name="openvino")
 CUDA = Environment(kind="own", name="openvino-cuda")
@@ -72,10 +72,14 @@ def broken(
     return found
 
 
-def test_a_failed_arm_has_the_reason_and_the_fix_of_its_last_failure() -> None:
-    last = Failure("timed-out", phase="build", reason="it hangs", fix="allow more")
-    found = broken(CRASH, last)
-    assert (found.status, found.reason, found.fix) == ("timed-out", "it hangs", "allow more")
+@pytest.mark.parametrize(
+    ("failed", "status"), [("timed-out", "timed-out"), ("model-refused", "build-failed")]
+)
+def test_a_failed_arm_has_the_reason_and_the_fix_of_its_last_failure(
+    failed: FailureStatus, status: Status
+) -> None:
+    found = broken(CRASH, Failure(failed, phase="build", reason="it hangs", fix="allow more"))
+    assert (found.status, found.reason, found.fix) == (status, "it hangs", "allow more")
     assert (found.workflow, found.title, found.option) == ("broken", "Broken", "default")
 
 
@@ -111,10 +115,6 @@ def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
     assert broken(*ends, head=imported).fix is None
 
 
-def test_a_refused_model_counts_as_a_failed_build() -> None:
-    assert broken(Failure("model-refused", phase="open", reason="r")).status == "build-failed"
-
-
 def header_with(
     *known: KnownFault, capability: str | None = "9.0", dtype: str = "bfloat16"
 ) -> Header:
@@ -127,26 +127,21 @@ def header_with(
     )
 
 
-def test_a_known_fault_has_its_next_step_unless_the_outcome_has_its_own() -> None:
-    head = header_with(FAULT)
-    assert broken(WRONG, head=head).fix == NEXT_STEP
-    own = Failure("incorrect", phase="correctness", reason="r", fix="its own")
-    assert broken(own, head=head).fix == "its own"
-
-
 @pytest.mark.parametrize(
-    ("other", "failure"),
+    ("other", "failure", "fix"),
     [
-        ({"capability": "8.0"}, WRONG),
-        ({"capability": None}, WRONG),
-        ({"dtype": "float32"}, WRONG),
-        ({}, CRASH),
+        ({}, WRONG, f"{FAULT.next_step}: its products are wrong (https://example.org/1)"),
+        ({}, builders.replace(WRONG, fix="its own"), "its own"),
+        ({"capability": "8.0"}, WRONG, None),
+        ({"capability": None}, WRONG, None),
+        ({"dtype": "float32"}, WRONG, None),
+        ({}, CRASH, None),
     ],
 )
-def test_other_gpus_dtypes_and_statuses_have_no_known_fault(
-    other: dict[str, Any], failure: Failure
+def test_a_known_fault_has_its_next_step_unless_the_outcome_has_its_own(
+    other: dict[str, Any], failure: Failure, fix: str | None
 ) -> None:
-    assert broken(failure, head=header_with(FAULT, **other)).fix is None
+    assert broken(failure, head=header_with(FAULT, **other)).fix == fix
 
 
 def test_a_fault_without_limits_fits_every_machine() -> None:

@@ -214,49 +214,34 @@ def test_a_repetition_that_has_not_started_is_not_complete() -> None:
     assert not repetitions.is_repetition_complete(state, 1, builders.question())
 
 
-FLEXIBLE = Constraint("input_flexibility", ">=", 3)
-PORTABLE = Constraint("portability", ">=", 3)
-
-
-def excluded(name: str, score: float, *places: int, evidence: str = "declared") -> ScoredArm:
+def excluded(name: str, score: float, *criteria: str, evidence: str = "declared") -> ScoredArm:
     failures = tuple(
-        FailedConstraint(index=place, constraint=(FLEXIBLE, PORTABLE)[place], value=2)
-        for place in places
+        FailedConstraint(index=place, constraint=Constraint(criterion, ">=", 3), value=2)
+        for place, criterion in enumerate(criteria)
     )
     scored = builders.scored_arm(name, score=score, failures=failures)
     letter = builders.rating(2, evidence=evidence)
     return replace(scored, ratings={**scored.ratings, "input_flexibility": letter})
 
 
-def found(*arms: ScoredArm, advised: float | None = 2.0) -> list[str]:
-    leader = builders.scored_arm("compiled", score=advised or 0.0)
-    plan = Plan(arms=tuple(builders.arm(each.arm) for each in (leader, *arms)), excluded=())
-    answer = built_answers.answer(scores=(*([leader] if advised else []), *arms))
-    if not advised:
-        answer = replace(answer, recommendation=None)
-    return [each.id for each in excluded_by_declaration(answer, plan)]
-
-
-def test_arms_that_a_declared_letter_excludes_are_tried_best_first() -> None:
-    assert found(excluded("good", 2.5, 0), excluded("better", 2.8, 0)) == ["better", "good"]
-
-
-@pytest.mark.parametrize(
-    "scored",
-    [
-        excluded("worse", 1.9, 0),
-        excluded("bound", 2.5, 0, 1),
-        excluded("measured", 2.5, 0, evidence="measured"),
+@pytest.mark.parametrize(("has_answer", "tried"), [(True, 2), (False, 3)])
+def test_arms_that_a_declared_letter_alone_excludes_are_tried_best_first(
+    *, has_answer: bool, tried: int
+) -> None:
+    leader, flexible = builders.scored_arm("compiled", score=2.0), "input_flexibility"
+    arms = (
+        excluded("worse", 1.9, flexible),
+        excluded("good", 2.5, flexible),
+        excluded("better", 2.8, flexible),
+        excluded("bound", 2.5, flexible, "portability"),
+        excluded("measured", 2.5, flexible, evidence="measured"),
         excluded("free", 2.5),
-    ],
-    ids=lambda each: each.arm,
-)
-def test_other_arms_are_not_tried(scored: ScoredArm) -> None:
-    assert found(scored) == []
-
-
-def test_without_an_answer_every_such_arm_is_tried() -> None:
-    assert found(excluded("worse", 1.9, 0), advised=None) == ["worse"]
+    )
+    plan = Plan(arms=tuple(builders.arm(each.arm) for each in (leader, *arms)), excluded=())
+    answer = built_answers.answer(scores=(leader, *arms) if has_answer else arms)
+    answer = answer if has_answer else replace(answer, recommendation=None)
+    found = [each.id for each in excluded_by_declaration(answer, plan)]
+    assert found == ["better", "good", "worse"][:tried]
 
 
 OPEN_SECONDS = 5.0
