@@ -222,7 +222,7 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     """
     if entry.answer is not None:
         return entry.answer
-    run = Run(store.run_directory(entry.run_id))
+    run = store.run(entry.run_id)
     events_bytes = size_of_events(str(run.directory))
     try:
         summary = AnswerSummary.of(answer_of_run(run))

@@ -106,12 +106,12 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
 
 def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> Run:
     """Store a run, complete or not at all; raise `ExportFileError` if another one has its id."""
-    directory = store.run_directory(header.run_id)
+    run = store.run(header.run_id)
+    directory = run.directory
     imported = msgspec.structs.replace(header, foreign=True)
     if directory.exists():
-        known = Run(directory)
-        if known.header() == imported and [*known.events()] == [*events]:
-            return known
+        if run.header() == imported and [*run.events()] == [*events]:
+            return run
         raise ExportFileError(
             f"there is a run {header.run_id} already",
             f"see p3-advisor show {header.run_id}, or delete it first",
@@ -128,4 +128,4 @@ def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> R
         partial.chmod(directory.parent.stat().st_mode & 0o777)
         partial.rename(directory)
         on_failure.pop_all()
-    return Run(directory)
+    return run

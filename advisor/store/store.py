@@ -43,12 +43,11 @@ class Store:
 
     def create(self, header: Header) -> Run:
         """Make the directory of a new run; raise `NotWritableError` if it exists."""
-        directory = self._runs / header.run_id
+        run = self.run(header.run_id)
         next_step = f"make it writable, with free space, or set {HOME_VARIABLE} to another one"
         with report_unwritable(self._home, next_step), contextlib.ExitStack() as on_failure:
-            directory.mkdir(parents=True)
-            on_failure.callback(shutil.rmtree, directory, ignore_errors=True)
-            run = Run(directory)
+            run.directory.mkdir(parents=True)
+            on_failure.callback(shutil.rmtree, run.directory, ignore_errors=True)
             write_atomically(run.header_file, msgspec.json.encode(header))
             for folder in (run.arms, run.scratch):
                 folder.mkdir()
@@ -74,7 +73,7 @@ class Store:
             else [name] * (name in ids) or [run_id for run_id in ids if run_id.startswith(name)]
         )
         if len(matches) == 1:
-            return Run(self.run_directory(matches[0]))
+            return self.run(matches[0])
         raise _ambiguous_run(name, matches) if matches else _unknown_run(name)
 
     def _latest(self, ids: Sequence[str]) -> Sequence[str]:
@@ -100,8 +99,9 @@ class Store:
     def _holds(self, directory: pathlib.Path) -> bool:
         return directory.resolve().parent == self._runs.resolve()
 
-    def run_directory(self, run_id: str) -> pathlib.Path:
-        return self._runs / run_id
+    def run(self, run_id: str) -> Run:
+        """Return the run with this id, whether or not it exists."""
+        return Run(self._runs / run_id)
 
     def delete(self, name: str) -> str:
         """Remove the directory of a stored run; return its id."""
@@ -129,9 +129,7 @@ class Store:
         """Return the runs, or those beside `own`, that processes work on."""
         own_id = own.directory.name if own else ""
         return [
-            run_id
-            for run_id in self._ids()
-            if run_id != own_id and Run(self.run_directory(run_id)).is_active()
+            run_id for run_id in self._ids() if run_id != own_id and self.run(run_id).is_active()
         ]
 
     def is_empty(self) -> bool:
@@ -140,7 +138,7 @@ class Store:
         return not os.path.isdir(self._runs)  # noqa: PTH112 - see above
 
     def state_of(self, entry: HistoryEntry) -> RunStatus:
-        run = Run(self.run_directory(entry.run_id))
+        run = self.run(entry.run_id)
         if entry.foreign:
             return "imported"
         if run.is_active():
@@ -150,7 +148,7 @@ class Store:
     def history(self) -> list[HistoryEntry]:
         """Return the readable runs, newest first; read only those that changed since."""
         return [
-            msgspec.structs.replace(entry, note=Run(self._runs / run_id).note())
+            msgspec.structs.replace(entry, note=self.run(run_id).note())
             for run_id in reversed(self._ids())
             if (entry := self._entry(run_id))
         ]
@@ -166,7 +164,7 @@ class Store:
     def _readable(self, is_wanted: Callable[[HistoryEntry], bool]) -> Iterator[tuple[Run, Header]]:
         for entry in [] if self.is_empty() else self.history():
             if is_wanted(entry):
-                run = Run(self.run_directory(entry.run_id))
+                run = self.run(entry.run_id)
                 with contextlib.suppress(RunFileError):
                     yield run, run.header()
 
@@ -199,7 +197,7 @@ class Store:
         save_entry(f"{self._runs}/{entry.run_id}", events_bytes, answered)
 
     def _read_entry(self, run_id: str) -> HistoryEntry | None:
-        run = Run(self.run_directory(run_id))
+        run = self.run(run_id)
         try:
             header, events = run.header(), run.events()
         except RunFileError:

@@ -241,7 +241,7 @@ class RunController:
 
     def _name_of(self, run: Run) -> str:
         """Return a run as commands take it: its id, or its directory outside the store."""
-        is_stored = self._app.context.store.run_directory(run.directory.name) == run.directory
+        is_stored = self._app.context.store.run(run.directory.name).directory == run.directory
         return run.directory.name if is_stored else shlex.quote(str(run.directory))
 
     def detach(self) -> None:

@@ -109,8 +109,10 @@ def recorded_app(tui_context: Context, recorded: Run) -> AdvisorApp:
 @pytest.fixture(scope="session")
 def recorded(tui_context: Context, recorded_home: pathlib.Path) -> Run:
     """The run of `recorded_home` in the store of the screens."""
-    (run,) = (recorded_home / "runs").glob("*-*")
-    return Run(pathlib.Path(shutil.copytree(run, tui_context.store.run_directory(run.name))))
+    (directory,) = (recorded_home / "runs").glob("*-*")
+    run = tui_context.store.run(directory.name)
+    shutil.copytree(directory, run.directory)
+    return run
 
 
 @pytest.fixture

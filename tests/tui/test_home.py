@@ -181,7 +181,7 @@ async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> N
 
 def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> None:
     failed, stopped = "20261121-130000-0002", make_run(context.store, finished=False)
-    with make_planned_run(context.store.run_directory(failed).parents[1], failed).writer():
+    with make_planned_run(context.store.run(failed).directory.parents[1], failed).writer():
         going_on = list_items(context.store)[0]
     cells = [list_cells(item, None, context.now()) for item in list_items(context.store)]
     answers = {each["id"]: each["answer"] for each in cells}

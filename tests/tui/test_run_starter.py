@@ -107,7 +107,7 @@ async def test_a_screen_that_was_left_asks_nothing(
 
 def open_copy(context: Context, recorded: Run, runner: StartRunner) -> AdvisorApp:
     """Return the app that shows a copy of the recorded run in the store of the test."""
-    stored = context.store.run_directory(recorded.directory.name)
+    stored = context.store.run(recorded.directory.name).directory
     shutil.copytree(recorded.directory, stored)
     return AdvisorApp(LaunchOptions(open=stored.name), context, start_runner=runner)
 
@@ -169,7 +169,7 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
 
 
 def wait_seconds(context: Context, run_id: str) -> float:
-    return Run(context.store.run_directory(run_id)).header().question.wait_seconds
+    return context.store.run(run_id).header().question.wait_seconds
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_an_imported_run_equals_the_exported_run(
     header, events = export_file.read_export(write_export(tmp_path, export_file.encode_run(run)))
 
     def write(file: pathlib.Path, content: bytes) -> None:
-        assert not other_store.run_directory(header.run_id).exists(), "it appears as a whole"
+        assert not other_store.run(header.run_id).directory.exists(), "it appears as a whole"
         write_atomically(file, content)
 
     monkeypatch.setattr(export_file, "write_atomically", write)
