@@ -49,18 +49,15 @@ def test_the_fix_names_the_environment_of_the_device() -> None:
     assert {"rare-stack", "rare-stack-cuda"} <= {*required_packages(known)}
 
 
-def test_a_workflow_runs_in_its_environment() -> None:
-    machine = builders.machine_with_environment("apart")
-    made = plan(builders.workflow(environment=OWN), machine=machine)
-    assert [each.python for each in made.arms] == ["", "", "/env/bin/python"]
-
-
-def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
-    by_hand = builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
-    machine = replace(builders.machine_with_environment("apart"), software=by_hand)
-    for here in (builders.machine(software=by_hand), machine):
-        made = plan(builders.workflow(environment=OWN), machine=here)
-        assert [each.python for each in made.arms] == ["", "", ""]
+def test_a_workflow_runs_in_its_environment_unless_the_interpreter_has_all_packages() -> None:
+    created = builders.machine_with_environment("apart")
+    by_hand = builders.machine(
+        software=builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
+    )
+    both = replace(created, software=by_hand.software)
+    for machine, python in ((created, "/env/bin/python"), (by_hand, ""), (both, "")):
+        made = plan(builders.workflow(environment=OWN), machine=machine)
+        assert [each.python for each in made.arms] == ["", "", python]
 
 
 def test_the_plan_starts_with_the_baseline_and_its_duplicate() -> None:

@@ -230,7 +230,7 @@ def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
     assert shares[2] / shares[0] == pytest.approx((read / 4 + 256) / (read + 256))
 
 
-def test_metrics_that_were_not_measured_are_null() -> None:
+def test_metrics_that_were_not_measured_or_that_a_call_does_not_have_are_null() -> None:
     found = metrics_of(first_token_seconds=())
     assert found == GenerationMetrics(
         ttft_seconds=None,
@@ -242,18 +242,11 @@ def test_metrics_that_were_not_measured_are_null() -> None:
     )
     without_peaks = builders.known(metrics_of(peaks=None))
     assert (without_peaks.mbu, without_peaks.mfu) == (None, None)
+    one = builders.known(metrics_of(output_tokens=1))
+    assert (one.itl_seconds, one.tokens_per_second_per_user, one.mbu) == (None, None, None)
+    assert metrics_of(Workload(shape=Shape(4), flops=41_000)) is None, "it generates no text"
 
 
-def test_a_text_of_one_token_has_no_inter_token_latency() -> None:
-    found = builders.known(metrics_of(output_tokens=1))
-    assert (found.itl_seconds, found.tokens_per_second_per_user, found.mbu) == (None, None, None)
-
-
-def test_a_forward_pass_has_no_generation_metrics() -> None:
-    assert metrics_of(Workload(shape=Shape(4), flops=41_000)) is None
-
-
-PEAKS_OF_CALLS = Peaks(bytes_per_second=1e12, operations_per_second={"float32": 1e13})
 COUNTS_ON_GPU = Diagnosed(
     shape=Shape(1),
     kernels_per_call=1240.0,
@@ -261,12 +254,8 @@ COUNTS_ON_GPU = Diagnosed(
     graph_launches_per_call=0.0,
     device_busy_share=0.95,
 )
-COUNTS_ON_CPU = Diagnosed(
-    shape=Shape(1),
-    kernels_per_call=None,
-    launches_per_call=None,
-    graph_launches_per_call=None,
-    device_busy_share=None,
+COUNTS_ON_CPU = builders.replace(
+    COUNTS_ON_GPU, **dict.fromkeys(vars(COUNTS_ON_GPU).keys() - {"shape"})
 )
 
 
@@ -278,7 +267,7 @@ def diagnose(diagnosed: Diagnosed | None = COUNTS_ON_GPU, **changes: Any) -> Cal
         "flops": 10**9,
         "weight_bytes": 10**8,
         "dtype": "float32",
-        "peaks": PEAKS_OF_CALLS,
+        "peaks": Peaks(bytes_per_second=1e12, operations_per_second={"float32": 1e13}),
     }
     return diagnosis.diagnose(diagnosed, **{**known, **changes})
 

@@ -200,25 +200,6 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
             "def build(subject, inputs, request):\n"
             f"    return Program(subject, {seconds})\n"
         )
-    limit_memory(monkeypatch)
-    workflows = "quick,alike,narrow/served,narrow/slow"
-    asked = sessions.short_options(workflows, batch_sizes="1,2")
-    run = sessions.execute_run(own_context, asked)
-    results, state = answer_of_run(run).results, run.state()
-    arms = {EAGER, "quick", "alike", "narrow/served", "narrow/slow"}
-    assert {measurement.arm for measurement in results.measurements} == arms
-    assert {race.shape.batch_size: race.best for race in results.races} == {1: "quick", 2: "alike"}
-    leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in state.groups[Shape(1)]]
-    assert list(map(len, leaders)) == [2, 1, 1]
-    started = tuple(
-        sum(process.repeat == 0 for process in state.processes[arm])
-        for arm in ("narrow/served", "narrow/slow")
-    )
-    assert started == (2, 3)
-
-
-def limit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a build without memory fail, which the session does not know before."""
     memory = sessions.LimitedMemory(4)
     fits_another_worker = memory.fits_another_worker
 
@@ -237,7 +218,22 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: memory)
     monkeypatch.setattr(WorkerSession, "_build", build)
+    # The session does not know before that a build will fail for want of memory.
     monkeypatch.setattr(memory, "fits_another_worker", lambda *_: True)
+    workflows = "quick,alike,narrow/served,narrow/slow"
+    asked = sessions.short_options(workflows, batch_sizes="1,2")
+    run = sessions.execute_run(own_context, asked)
+    results, state = answer_of_run(run).results, run.state()
+    arms = {EAGER, "quick", "alike", "narrow/served", "narrow/slow"}
+    assert {measurement.arm for measurement in results.measurements} == arms
+    assert {race.shape.batch_size: race.best for race in results.races} == {1: "quick", 2: "alike"}
+    leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in state.groups[Shape(1)]]
+    assert list(map(len, leaders)) == [2, 1, 1]
+    started = tuple(
+        sum(process.repeat == 0 for process in state.processes[arm])
+        for arm in ("narrow/served", "narrow/slow")
+    )
+    assert started == (2, 3)
 
 
 @pytest.mark.parametrize(
