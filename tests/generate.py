@@ -17,8 +17,6 @@ from advisor.ask import catalogue_files
 from advisor.cli import schemas
 from advisor.probing import env_registry
 
-INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"
-
 
 def render_all() -> dict[pathlib.Path, str]:
     catalogue = ROOT / "rubric"
@@ -44,7 +42,7 @@ def schema_file(name: str) -> pathlib.Path:
 
 def render_integrations() -> str:
     """Run `integration.py` in its own process: it replaces every stack's modules by stubs."""
-    command = [sys.executable, str(INTEGRATION_SCRIPT)]
+    command = [sys.executable, str(ROOT / "tests/stacks/integration.py")]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 

@@ -281,12 +281,10 @@ def test_the_help_of_the_batch_sizes_has_the_defaults_of_the_catalogue() -> None
     ]
 
 
-WITH_GPU = builders.gpu_machine(builders.gpu())
-CPU_BUILD = replace(WITH_GPU, software=replace(WITH_GPU.software, torch_cuda=None))
-
-
 def test_a_gpu_needs_a_cuda_build_of_torch() -> None:
-    found = [find_no_gpu_reason(each) for each in (builders.machine(), CPU_BUILD, WITH_GPU)]
+    with_gpu = builders.gpu_machine(builders.gpu())
+    cpu_build = replace(with_gpu, software=replace(with_gpu.software, torch_cuda=None))
+    found = [find_no_gpu_reason(each) for each in (builders.machine(), cpu_build, with_gpu)]
     assert found == ["no-gpu", "cpu-build", None]
 
 

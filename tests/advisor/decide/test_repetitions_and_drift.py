@@ -353,9 +353,6 @@ def test_a_step_is_found_at_any_place_with_its_size(place: int, size: float) -> 
     assert drift.find_shift(series, MARGIN) == pytest.approx(size, abs=0.01)
 
 
-OUTLIER = [each + (0.5 if place == 6 else 0.0) for place, each in enumerate(noise(13, 0.004, 3))]
-
-
 @pytest.mark.parametrize(
     ("series", "shift"),
     [
@@ -363,7 +360,7 @@ OUTLIER = [each + (0.5 if place == 6 else 0.0) for place, each in enumerate(nois
         ([0.0] * 3 + [0.25] * 3, 0.25),
         ([0.0] * 8, 0.0),
         ([0.0] * 6 + [0.015] * 6, 0.0),
-        (OUTLIER, 0.0),
+        ([each + 0.5 * (place == 6) for place, each in enumerate(noise(13, 0.004, 3))], 0.0),
         ([], 0.0),
         ([0.0, 0.0, 9.0, 9.0, 9.0], 0.0),
     ],

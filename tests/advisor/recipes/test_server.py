@@ -64,7 +64,6 @@ def build():
     return Slow(), torch.randn(1, 3)
 """
 START_SECONDS = 240
-ANSWER_SECONDS = 60
 TOO_LARGE, REFUSED, TOO_LATE = 413, 422, 408
 
 
@@ -112,7 +111,7 @@ def serving(script: str, directory: pathlib.Path, *options: str) -> Iterator[str
             yield f"http://127.0.0.1:{port}/predict"
         finally:
             process.terminate()  # ends the processes of the model, too
-            process.wait(ANSWER_SECONDS)
+            process.wait(60)
 
 
 def ask(address: str, body: Any) -> tuple[int, Any]:
@@ -224,7 +223,6 @@ FILE = StartLines(
     start="import torch\n\ncompiled = torch.load('f')\n# Each call:\noutput = compiled(*inputs)\n",
     write="import torch\n\ntorch.save(model, 'f')\n",
 )
-CACHE = StartLines(start=f"warm('f')\n{INTEGRATION}", saves="keep('f')\n")
 
 
 @pytest.mark.parametrize(
@@ -248,7 +246,8 @@ def test_what_no_later_statement_reads_is_left_out(script: str, kept: str | None
 
 
 def test_a_way_has_the_lines_that_write_its_file_and_those_that_begin_with_it() -> None:
-    starts = {"file": FILE, "cache": CACHE}
+    cache = StartLines(start=f"warm('f')\n{INTEGRATION}", saves="keep('f')\n")
+    starts = {"file": FILE, "cache": cache}
     facts = builders.snippet_facts(integration=INTEGRATION, starts=starts)
     found = {each.way: each for each in compose_starts(builders.question(), 1, facts)}
     assert list(found) == [COLD, CACHE_DIRECTORY, "file", "cache"]

@@ -265,13 +265,10 @@ def test_the_line_has_every_known_figure() -> None:
     assert line.endswith("against float64")
 
 
-#: The optional parts of a recommendation.
-EMPTY = {"costs": (), "guideline": None, "next_steps": ()}
-
-
 def lines(name: str, **changes: Any) -> Sequence[str]:
-    """Return the lines of a section of the report; none where it is absent."""
-    answer = built_answers.with_advice(built_answers.answer(), **{**EMPTY, **changes})
+    """Return the lines of a section of a report with these optional parts; none if it is absent."""
+    advice = {"costs": (), "guideline": None, "next_steps": (), **changes}
+    answer = built_answers.with_advice(built_answers.answer(), **advice)
     return next((each.lines for each in parts.sections(answer) if each.name == name), ())
 
 
