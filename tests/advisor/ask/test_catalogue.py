@@ -174,8 +174,7 @@ def test_every_declared_fact_has_a_source(workflow: Workflow) -> None:
 @pytest.mark.parametrize("name", SHIPPED.gpus)
 def test_every_gpu_has_a_source_and_a_lookup_date(name: str) -> None:
     gpu = SHIPPED.gpus[name]
-    addresses = re.findall(r"https?://[^\s,;]+", gpu.source)
-    assert addresses
+    assert re.findall(r"https?://[^\s,;]+", gpu.source)
     latest = dt.datetime.now(dt.timezone.utc).date() + dt.timedelta(days=1)  # of any time zone
     assert dt.date.fromisoformat(gpu.looked_up) <= latest
 

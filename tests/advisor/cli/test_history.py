@@ -205,8 +205,7 @@ def test_a_document_states_that_its_run_is_in_progress(run_here: RunCli, stored:
         assert "resume" not in shown
     file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
     with stored.writer():
-        problem = json.loads(run_here("show", "--json").stdout)["problem"]
-        assert problem["name"] == "run-is-active"
+        assert json.loads(run_here("show", "--json").stdout)["problem"]["name"] == "run-is-active"
 
 
 def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:
@@ -268,8 +267,7 @@ def test_a_recipe_runs_and_is_verified(
     assert verified.returncode == undecided * UNDECIDED_CODE, verified.stderr
     jsonschema.validate(found, json.loads(schema_file("verification").read_text()))
     assert (found["arm"], found["baseline"]) == ("quick", "pytorch-eager")
-    sizes = {1, 2}
-    assert found["shape"]["batch_size"] in sizes, "at which it is faster depends on the machine"
+    assert found["shape"]["batch_size"] in {1, 2}, "at which it is faster depends on the machine"
     assert found["compared"]
 
 

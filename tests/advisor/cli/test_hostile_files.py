@@ -44,8 +44,7 @@ def test_a_full_disk_behind_standard_output_is_a_user_error(
 def test_a_full_disk_behind_standard_error_does_not_hide_the_exit_code(
     run_program: RunProgram,
 ) -> None:
-    answer = run_program("--model", "no-such-model", stderr="/dev/full")
-    assert answer.returncode == 2
+    assert run_program("--model", "no-such-model", stderr="/dev/full").returncode == 2
 
 
 @pytest.mark.parametrize("content", ['{"a":' * DEEP, "[" * DEEP], ids=["objects", "lists"])
@@ -58,8 +57,7 @@ def test_a_nested_model_configuration_is_a_user_error(
 
 def test_a_nested_rubric_is_a_user_error(tmp_path: pathlib.Path, run_program: RunProgram) -> None:
     (tmp_path / "mine.toml").write_text(f"name = {'[' * 3000}")
-    answer = run_program("--json", "--rubric", str(tmp_path / "mine.toml"))
-    assert_error(answer, 2)
+    assert_error(run_program("--json", "--rubric", str(tmp_path / "mine.toml")), 2)
 
 
 def test_a_run_in_which_an_arm_stands_twice_is_damaged(
@@ -152,11 +150,9 @@ def test_events_that_are_no_regular_or_a_huge_file_do_not_hang(
 
 @pytest.mark.usefixtures("made_run")
 def test_a_document_is_not_executed(tmp_path: pathlib.Path, run_program: RunProgram) -> None:
-    document = run_program("show", "--json").stdout
-    (tmp_path / "answer.json").write_text(document)
+    (tmp_path / "answer.json").write_text(run_program("show", "--json").stdout)
     for command in ("verify", "resume"):
-        answer = run_program(command, "answer.json")
-        assert_error(answer, 2)
+        assert_error(run_program(command, "answer.json"), 2)
 
 
 @pytest.mark.parametrize(("user", "is_warned"), [(0, True), (1000, False)])

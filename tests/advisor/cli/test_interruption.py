@@ -210,8 +210,7 @@ def test_a_run_on_a_busy_machine_can_be_measured_again_from_its_builds(
     answer = replace(answer_of_run(run), recommendation=None, problem=unfit)
     monkeypatch.setattr(execution, "answer_from_state", lambda *_: answer)
     shutil.rmtree(run.scratch)
-    ended = run_cli("resume", run.directory.name, home=tmp_path)
-    assert "the builds of run" in ended.stderr
+    assert "the builds of run" in run_cli("resume", run.directory.name, home=tmp_path).stderr
 
 
 def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: pathlib.Path) -> None:
