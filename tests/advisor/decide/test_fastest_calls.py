@@ -249,8 +249,7 @@ def test_undisturbed_calls_in_one_visit_of_many_lower_the_interval_alone() -> No
 
 
 def test_few_calls_have_no_second_estimate() -> None:
-    state = run_with(0.1, 0.1, 0.1, against=0.9)
-    (cell,) = only_measurement(summarise(state, RACES)).cells
+    (cell,) = only_measurement(summarise(run_with(0.1, 0.1, 0.1, against=0.9), RACES)).cells
     assert cell.fastest_calls is None
 
 

@@ -119,8 +119,7 @@ def test_what_the_allocator_released_before_the_end_belongs_to_the_peak(
 def test_batch_sizes_that_were_tried_later_are_no_part_of_the_peak(source: Any) -> None:
     device = builders.replace(DEVICE, source=source)
     last = builders.replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
-    found = summarise_process(device, last=last)
-    assert found.peak == 900 * MEBIBYTE
+    assert summarise_process(device, last=last).peak == 900 * MEBIBYTE
 
 
 def test_a_worker_that_released_memory_may_free_less_at_its_end_than_it_had_reserved() -> None:

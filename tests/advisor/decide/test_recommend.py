@@ -148,8 +148,7 @@ def test_each_deployment_has_its_guideline(
     asked = builders.question(
         task=task, device=device, priorities=SHIPPED.presets.priorities[preset].priorities
     )
-    chosen = builders.known(recommend.choose_guideline(SHIPPED.guidelines, asked))
-    assert chosen.id == expected
+    assert builders.known(recommend.choose_guideline(SHIPPED.guidelines, asked)).id == expected
 
 
 def test_guidelines_name_workflows_that_exist() -> None:

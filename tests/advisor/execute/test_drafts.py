@@ -71,8 +71,7 @@ def test_platforms_are_stored_with_a_new_run(context: Context) -> None:
     recorded_runs.make_gpu_run(
         context.store, model=draft.question.model, input_tokens=draft.question.input_tokens
     )
-    run = create(draft, context)
-    (found,) = sessions.of_kind(run.events(), OtherPlatformFound)
+    (found,) = sessions.of_kind(create(draft, context).events(), OtherPlatformFound)
     assert found.platform.name == recorded_runs.GPU_NAME
 
 

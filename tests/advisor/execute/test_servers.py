@@ -302,8 +302,7 @@ def test_after_the_time_of_the_run_only_the_baseline_is_measured(
     state, answer = run.state(), answer_of_run(run)
     assert answer.recommendation is not None
     assert set(answer.served) == {BASELINE, "faster"}
-    late = builders.known(state.processes["faster/sheds"][-1].failure)
-    assert late.skip_cause == "out-of-time"
+    assert builders.known(state.processes["faster/sheds"][-1].failure).skip_cause == "out-of-time"
     assert not state.repeats
 
 
