@@ -96,8 +96,7 @@ def test_any_text_of_a_stack_can_be_read(
     channel.send(Engagement(1.0, text, {}))
     channel.respond(Outcome(Failure("build-failed", "build", text)))
     expected = text.replace("\udcff", "?")
-    event = decode((tmp_path / protocol.EVENTS).read_bytes(), Event)
-    assert event == Engagement(1.0, expected, {})
+    assert decode((tmp_path / protocol.EVENTS).read_bytes(), Event) == Engagement(1.0, expected, {})
     outcome = decode((tmp_path / protocol.RESPONSE).read_bytes(), Outcome)
     assert outcome.failure == Failure("build-failed", "build", expected)
 

@@ -93,8 +93,7 @@ def test_a_worker_that_used_its_processor_time_has_not_only_run_out_of_memory(
     scripts: ScriptedWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
-    failure = scripts.failure_of("os.kill(os.getpid(), signal.SIGKILL)\n")
-    assert "ulimit -t" in failure.reason
+    assert "ulimit -t" in scripts.failure_of("os.kill(os.getpid(), signal.SIGKILL)\n").reason
 
 
 @pytest.mark.parametrize(
@@ -132,8 +131,7 @@ def test_a_worker_without_a_valid_response_has_crashed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervisor_module, "EXIT_GRACE_SECONDS", 0.1)
-    worker = scripts.start(source)
-    (crashed,) = scripts.messages_until_end(worker)
+    (crashed,) = scripts.messages_until_end(scripts.start(source))
     failure = expect_failure(crashed, "crashed")
     assert reason in failure.reason
     assert (failure.signal, failure.phase) == (signal_name, "start")
@@ -324,8 +322,7 @@ def test_a_command_starts_the_deadline_of_its_phase(
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
     scripts.clock.now += 0.001
     ((_, outcome),) = scripts.supervisor.poll()
-    failure = expect_failure(outcome, "timed-out")
-    assert failure.phase == phase
+    assert expect_failure(outcome, "timed-out").phase == phase
 
 
 @pytest.mark.parametrize(
@@ -366,8 +363,7 @@ def test_only_the_worker_beyond_its_deadline_is_killed(scripts: ScriptedWorkers)
 def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
     with Supervisor({**DEADLINES, "start": 0.1}) as supervisor:
         scripts = ScriptedWorkers(supervisor, tmp_path)
-        worker = scripts.start("time.sleep(3600)\n")
-        (outcome,) = scripts.messages_until_end(worker)
+        (outcome,) = scripts.messages_until_end(scripts.start("time.sleep(3600)\n"))
     expect_failure(outcome, "timed-out")
 
 

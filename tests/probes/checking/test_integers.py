@@ -101,8 +101,7 @@ def test_zeros_are_a_fault_where_most_of_eager_differs() -> None:
     def order(logits: Any) -> Any:
         return np.argsort(-logits, -1)[:, :100]
 
-    labels = Labels(0, 8, "bfloat16", order)
-    assert labels.reference().outputs[0][0].eager.differing > 1 / 3
+    assert Labels(0, 8, "bfloat16", order).reference().outputs[0][0].eager.differing > 1 / 3
     assert count_accepted(8, "bfloat16", order, Labels.rounded, FEW) == FEW
     assert count_accepted(8, "bfloat16", order, zeros, FEW) == 0
 

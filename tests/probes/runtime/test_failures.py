@@ -150,8 +150,7 @@ def test_the_line_of_the_users_code_is_named(tmp_path: pathlib.Path) -> None:
     file.write_text("\ndef forward():\n    raise ValueError('shapes differ')\n")
     with pytest.raises(ValueError, match="shapes differ") as problem:
         runpy.run_path(str(file))["forward"]()
-    found = classify(problem.value, "correctness", reference_request())
-    assert "their_model.py:3" in found.reason
+    assert "their_model.py:3" in classify(problem.value, "correctness", reference_request()).reason
 
 
 @pytest.mark.parametrize("phase", ["open", "correctness"])
@@ -167,8 +166,7 @@ def test_a_line_of_the_standard_library_is_not_that_of_the_user() -> None:
     with pytest.raises(json.JSONDecodeError) as problem:
         json.loads("{")
     own = pathlib.Path(__file__).name
-    found = classify(problem.value, "correctness", reference_request())
-    assert f"at {own}:" in found.reason
+    assert f"at {own}:" in classify(problem.value, "correctness", reference_request()).reason
 
 
 def test_the_cause_of_a_long_reason_is_shown_after_its_first_sentences() -> None:

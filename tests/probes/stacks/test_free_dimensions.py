@@ -130,5 +130,4 @@ def test_inputs_after_named_ones_get_a_free_batch(
     widths = (4, *[2] * categories)
     arguments = (lazy.loaded_model.Argument((width,), lazy.torch.float32) for width in widths)
     subject = subject_of(Recommender(), arguments, request)
-    inputs = subject.inputs(5, 0)
-    assert_served(subject, request, inputs, (5, 2), with_onnx=with_onnx)
+    assert_served(subject, request, subject.inputs(5, 0), (5, 2), with_onnx=with_onnx)

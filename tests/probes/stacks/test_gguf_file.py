@@ -74,8 +74,7 @@ def test_matrices_of_gpt_2_are_transposed_and_its_tables_are_not(gguf_file: Any)
 
 
 def test_bits_of_bfloat16_become_float32(gguf_file: Any) -> None:
-    bits = np.array([0x3F80, 0xC000], dtype=np.uint16)
-    assert gguf_file.as_float32(bits).tolist() == [1.0, -2.0]
+    assert gguf_file.as_float32(np.array([0x3F80, 0xC000], dtype=np.uint16)).tolist() == [1.0, -2.0]
 
 
 def test_low_frequencies_of_llama_3_are_divided_by_the_factor(gguf_file: Any) -> None:

@@ -132,7 +132,6 @@ def test_a_file_is_quantised_in_the_directory_of_its_own_weights(
     (user / "net.onnx.data").write_bytes(b"weights of the user")
     monkeypatch.chdir(user)
     request = workers.make_request(pathlib.Path("x.py"), tmp_path)
-    file = onnxruntime_quantisation.quantise(user / "net.onnx", weights, request)
-    assert file.exists()
+    assert onnxruntime_quantisation.quantise(user / "net.onnx", weights, request).exists()
     assert (user / "net.onnx.data").read_bytes() == b"weights of the user"
     assert pathlib.Path.cwd() == user

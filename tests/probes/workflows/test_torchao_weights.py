@@ -78,8 +78,7 @@ def test_a_shared_weight_counts_once_and_bytes_are_those_of_the_parts(weights: A
     tied = Int8Tensor(64)
     found = weights.weights_engagement(module(tied, tied, FLOAT), 1.0, "it ran")
     assert found.facts["weights"] == {"Int8Tensor int8": 64, "float32": 64}
-    single = weights.weights_engagement(module(tied), 1.0, "it ran")
-    assert single.weight_bytes == 400 + 64 + 8
+    assert weights.weights_engagement(module(tied), 1.0, "it ran").weight_bytes == 400 + 64 + 8
 
 
 def test_what_torchao_refuses_is_not_supported(weights: Any) -> None:
