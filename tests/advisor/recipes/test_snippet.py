@@ -429,8 +429,7 @@ def test_the_snippet_of_a_factory_calls_the_model(
     monkeypatch.syspath_prepend(tmp_path)
     size = 1 if function == "fixed" else 4
     integration = integration_of(pytorch_eager, {"kind": "factory"})
-    file = tmp_path / "nets_of_snippets.py"
-    output = run_factory(file, function, size, integration)["output"]
+    output = run_factory(tmp_path / "nets_of_snippets.py", function, size, integration)["output"]
     assert tuple(output.shape) == shape
     assert output.isfinite().all()
 
@@ -455,8 +454,7 @@ def test_the_snippet_of_a_factory_exports_with_a_free_batch(
     monkeypatch.syspath_prepend(here)
     options = {"feeding": "host", "dynamic": True}
     integration = integration_of(onnxruntime_cpu, {"kind": "factory"}, **options)
-    file = here / "nets_of_exports.py"
-    session = run_factory(file, function, rows, integration)["session"]
+    session = run_factory(here / "nets_of_exports.py", function, rows, integration)["session"]
     batches = [value.shape[0] for value in session.get_inputs() if value.shape]
     assert batches
     assert all(isinstance(size, str) for size in batches)

@@ -306,8 +306,7 @@ def test_an_arm_that_no_other_accompanies_names_the_limit_of_the_best_other() ->
     large = measured("large", 1.5, memory_bytes=memory)
     found = advise_between(large, constraints=limits, priorities=builders.priorities(10, 20, 70))
     assert found.advice.arm == "pytorch-eager"
-    told = " ".join(built_answers.headline(found.answer, "certainty"))
-    assert "Large: memory is 400MiB" in told
+    assert "Large: memory is 400MiB" in " ".join(built_answers.headline(found.answer, "certainty"))
     lines = " ".join(short_answer_lines(found.answer))
     assert lines.count(found.answer.question.priorities.describe()) == 1
 

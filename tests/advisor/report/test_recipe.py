@@ -95,8 +95,7 @@ def test_a_file_that_the_snippet_writes_at_each_start_can_be_written_once() -> N
 def test_a_requirement_may_have_extras() -> None:
     asked = ("jax[cuda13,k8s]==0.10.2", "max[serve]==26.7.0")
     assert header_of(render(requirements=asked))["dependencies"] == [*asked]
-    recipe = found(requirements=asked)
-    assert recipe_text.shadows_import("max.py", "", recipe)
+    assert recipe_text.shadows_import("max.py", "", found(requirements=asked))
 
 
 @pytest.mark.parametrize(
@@ -260,8 +259,7 @@ def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path
     file.write_text("import numpy\nimport gone\n")
     question = builders.question(model=FactoryModel(name=f"{file}:build"))
     run = run_of(head=builders.header(question=question))
-    known = builders.known(arm_recipe.find_recipe(run, "compiled"))
-    assert "numpy==2.4.6" in known.requirements
+    assert "numpy==2.4.6" in builders.known(arm_recipe.find_recipe(run, "compiled")).requirements
 
 
 @pytest.mark.parametrize("missing", ["imported", "snippet_facts"])
@@ -304,8 +302,7 @@ def server(answer: Answer, recipe: ArmRecipe) -> str:
 
 
 def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
-    script = server(answer_to(), found())
-    wanted = re.findall(r'^#     "([^"]+)",$', script, re.MULTILINE)
+    wanted = re.findall(r'^#     "([^"]+)",$', server(answer_to(), found()), re.MULTILINE)
     assert wanted[:2] == ["numpy==2.4.6", "torch==2.13.0"]
     assert [re.split("[<>=]", each)[0] for each in wanted[2:]] == ["mosec"]
 
@@ -318,8 +315,7 @@ def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -
     fast = builders.replace(slow, shape=Shape(8), throughput=throughput)
     answer = with_measurement(answer, cells=(slow, fast))
     inputs = (InputSpec(name="", shape=(4,), dtype="float32"),)
-    recipe = found(coupled_rows=coupled, inputs=inputs)
-    script = server(answer, recipe)
+    script = server(answer, found(coupled_rows=coupled, inputs=inputs))
     limits = [
         ast.literal_eval(each.value)
         for each in ast.walk(ast.parse(script))

@@ -326,8 +326,7 @@ def test_an_ambiguous_prefix_names_the_newest_runs_and_counts_the_older_ones(
         make_planned_run(home, run_id)
     with pytest.raises(errors.UnknownRunError) as problem:
         Store(home).find("2026")
-    named = [run_id for run_id in ids if run_id in problem.value.next_step]
-    assert named == ids[2:]
+    assert [run_id for run_id in ids if run_id in problem.value.next_step] == ids[2:]
     assert "7 runs" in problem.value.what
     assert problem.value.next_step.endswith("and 2 older")
 
