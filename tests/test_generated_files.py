@@ -21,8 +21,7 @@ ENVIRONMENTS = env_registry.own_environments(catalogue_files.load().workflows)
 
 
 def test_no_generated_file_is_stale() -> None:
-    stale = generate.stale_files(generate.render_all())
-    assert stale == [], "run python tests/generate.py"
+    assert generate.stale_files(generate.render_all()) == [], "run python tests/generate.py"
 
 
 def test_a_missing_or_changed_file_is_stale(tmp_path: pathlib.Path) -> None:

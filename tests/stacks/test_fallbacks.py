@@ -333,8 +333,7 @@ def test_a_skipped_loop_is_not_engaged_with_its_reason(run_script: RunScript) ->
 def test_eager_code_between_compiled_graphs_is_not_counted_as_compiled(
     run_script: RunScript,
 ) -> None:
-    found = run_script(EAGER_BODY)["mixed"]
-    assert found["share"] == pytest.approx(1 / 5)
+    assert run_script(EAGER_BODY)["mixed"]["share"] == pytest.approx(1 / 5)
 
 
 def test_what_dynamo_captures_nothing_of_is_not_engaged_with_the_cause_that_it_counts(
@@ -355,5 +354,4 @@ def test_what_dynamo_captures_nothing_of_is_not_engaged_with_the_cause_that_it_c
 
 
 def test_the_integration_for_a_cpu_compiles_the_step(run_script: RunScript) -> None:
-    results = run_script(STEPS)
-    assert results == {"default": [False, [2, 10]]}
+    assert run_script(STEPS) == {"default": [False, [2, 10]]}

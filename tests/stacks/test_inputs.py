@@ -243,8 +243,7 @@ def test_each_call_of_pytorch_xla_moves_its_inputs_as_the_printed_one_does() -> 
     stubs = ("torch_xla", "torch_xla.core", "torch_xla.debug")
     workflow: Any = load_with_stubs("workflows/torch_compile_openxla.py", stubs)
     workflow.torch_xla.device.return_value = "meta"
-    program = workflow.XlaProgram(None, lambda tensor: tensor.device.type)
-    assert program(inputs) == "meta"
+    assert workflow.XlaProgram(None, lambda tensor: tensor.device.type)(inputs) == "meta"
 
 
 def test_tensors_of_every_type_are_fed_from_the_host_and_bound(run_script: RunScript) -> None:

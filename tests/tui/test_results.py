@@ -186,8 +186,7 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: C
         assert panel.max_scroll_y > 0
         assert panel.scrollbars_enabled == (True, False)
         assert panel.vertical_scrollbar.size.width == 1
-        lines = short_answer_lines(screen.shown.answer)
-        assert lines[0].split()[0] in pilot.text()
+        assert short_answer_lines(screen.shown.answer)[0].split()[0] in pilot.text()
         await pilot.press("up")
         assert screen.focused_part == ANSWER
         await pilot.until_text("curl http", "end")
@@ -200,8 +199,7 @@ async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
     async with showing(ResultsScreen, app, (120, 100)) as (pilot, _):
         _, table = (await pilot.settle()).split("Generated text: ")
         heads = {head for head, _ in TEXT_COLUMNS}
-        words = {word for head in heads for word in head.split()}
-        assert words <= {*table.split()}
+        assert {word for head in heads for word in head.split()} <= {*table.split()}
         assert "\N{HORIZONTAL ELLIPSIS}" not in table
 
 
