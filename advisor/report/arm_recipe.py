@@ -16,7 +16,7 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import FactoryModel, Model
 from advisor.recipes.snippet import compose_reported, imported_packages
-from advisor.report.explanation import find_arms
+from advisor.report.ranking import find_arms
 from advisor.store.files import read_regular
 from advisor.store.runs import Run
 from probes.events import SnippetFacts

@@ -6,20 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from advisor.ask import catalogue_files
 from advisor.ask.option_values import full_name
-from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
-from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
+from advisor.domain.errors import UnknownCriterionError, choose_among
 from advisor.domain.measurement import Interval
-from advisor.domain.plan import ArmName
 from advisor.domain.rubric import Basis, name_fact
 from advisor.domain.workflow import Workflow
 from advisor.report import shortcomings
 from advisor.report.cost import cost_line
 from advisor.report.formatting import accuracy_line
 from advisor.report.other_arms import describe_certainty
-from advisor.report.ranking import is_range, ranking_columns, write_fact
+from advisor.report.ranking import find_arms, is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
 
 LETTER_LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below; in files 3, 2 and 1"
@@ -47,35 +45,6 @@ def render(answer: Answer, workflow: str, criterion: str, known: Mapping[str, Wo
         for found in find_arms(answer, workflow, known)
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def find_arms(
-    answer: Answer, name: str, workflows: Mapping[str, Workflow]
-) -> list[RankedArm | UnmeasuredArm]:
-    """Return one arm, or all arms of a workflow; an empty name means the recommended arm.
-
-    Raise `UnknownWorkflowError` if there is none.
-    """
-    wanted = name or (answer.recommendation.arm if answer.recommendation else "")
-    arms: list[RankedArm | UnmeasuredArm] = [*answer.ranking, *answer.unmeasured]
-    called = spell_out(ArmName.parse(wanted), workflows)
-    for names in ([wanted], map(str, called)):
-        if found := [ranked for name in names for ranked in _named(arms, name)]:
-            return found
-    problem = "the run has no recommendation, so name a workflow: explain RUN WORKFLOW"
-    if wanted:
-        problem = f"the run has no workflow {wanted!r}"
-    known = [each.arm for each in answer.ranking or arms]
-    named = {arm: f"{arm} ({title})" for arm, title in answer.titles.items()}
-    shown = {**titles_by_spelling(workflows.values()), **named}
-    raise UnknownWorkflowError(problem, choose_among(wanted, known, shown))
-
-
-def _named(
-    arms: Sequence[RankedArm | UnmeasuredArm], wanted: str
-) -> list[RankedArm | UnmeasuredArm]:
-    of_workflow = [each for each in arms if each.workflow == wanted]
-    return [each for each in arms if each.arm == wanted] or of_workflow
 
 
 def explain_arm(

@@ -1,4 +1,4 @@
-"""The ranking: its columns, for text, Markdown, page, notebook, `explain` and screens.
+"""The ranking: its arms by name, and its columns for text, Markdown, page, notebook and screens.
 
 A column that is added here is in all of them.
 """
@@ -6,17 +6,50 @@ A column that is added here is in all of them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.domain import text
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.arm_figures import ARM_FIGURES, ArmFigure
 from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA, LETTERS
+from advisor.domain.errors import UnknownWorkflowError, choose_among
+from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
+from advisor.domain.workflow import Workflow
 from advisor.report.figures import checks_of
 from advisor.report.formatting import accuracy_cell, table_rows
 from probes.shape import Shape
+
+
+def find_arms(
+    answer: Answer, name: str, workflows: Mapping[str, Workflow]
+) -> list[RankedArm | UnmeasuredArm]:
+    """Return one arm, or all arms of a workflow; an empty name means the recommended arm.
+
+    Raise `UnknownWorkflowError` if there is none.
+    """
+    wanted = name or (answer.recommendation.arm if answer.recommendation else "")
+    arms: list[RankedArm | UnmeasuredArm] = [*answer.ranking, *answer.unmeasured]
+    called = spell_out(ArmName.parse(wanted), workflows)
+    for names in ([wanted], map(str, called)):
+        if found := [ranked for name in names for ranked in _named(arms, name)]:
+            return found
+    problem = "the run has no recommendation, so name a workflow: explain RUN WORKFLOW"
+    if wanted:
+        problem = f"the run has no workflow {wanted!r}"
+    known = [each.arm for each in answer.ranking or arms]
+    named = {arm: f"{arm} ({title})" for arm, title in answer.titles.items()}
+    shown = {**titles_by_spelling(workflows.values()), **named}
+    raise UnknownWorkflowError(problem, choose_among(wanted, known, shown))
+
+
+def _named(
+    arms: Sequence[RankedArm | UnmeasuredArm], wanted: str
+) -> list[RankedArm | UnmeasuredArm]:
+    of_workflow = [each for each in arms if each.workflow == wanted]
+    return [each for each in arms if each.arm == wanted] or of_workflow
 
 
 class RankingColumn(NamedTuple):
