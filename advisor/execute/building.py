@@ -144,10 +144,8 @@ def drop_unbuilt(
     session = progress.session
     for arm, failure in failures.items():
         if arm in builds.running or not progress.state.processes.get(arm):
-            is_skipped = arm in progress.to_skip
-            why = skipped_by_user("start") if is_skipped else failure
-            number = progress.state.next_process_number(arm)
-            yield from session.drop(arm, why, number)
+            why = skipped_by_user("start") if arm in progress.to_skip else failure
+            yield from session.drop(arm, why, progress.state.next_process_number(arm))
     builds.forget_ended()
 
 

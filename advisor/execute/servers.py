@@ -79,8 +79,7 @@ def measure_servers(
     if clock() >= end:
         return
     if leading and REPEAT not in recorder.state.repeats:
-        names = tuple(each.id for each in leading)
-        yield RepetitionStarted(repeat=REPEAT, arms=names)
+        yield RepetitionStarted(repeat=REPEAT, arms=tuple(each.id for each in leading))
     for planned in leading:
         if not is_complete(recorder.state, planned.id, REPEAT):
             yield from generator.measure_arm(planned, REPEAT)

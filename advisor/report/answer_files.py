@@ -101,8 +101,7 @@ def answer_of_run(
     is_active, header, state = run.is_active(), run.header(), run.state()
     question = decision.with_preferences(header.question, priorities, constraints)
     if platforms:
-        others = _platforms_of(platforms, header)
-        state = msgspec.structs.replace(state, platforms=others)
+        state = msgspec.structs.replace(state, platforms=_platforms_of(platforms, header))
     catalogue = header.catalogue
     if rubric is not None:
         catalogue = msgspec.structs.replace(catalogue, rubric=catalogue_files.read(rubric, Rubric))

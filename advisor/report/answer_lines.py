@@ -139,8 +139,7 @@ def code_lines(answer: Answer, most: float = math.inf, part: int = 0) -> list[st
     if answer.question.serves:
         served = serving_lines(answer, advised.arm)
         return served if most else served[: served.index(REQUEST)]
-    model = answer.question.model
-    known = "" if isinstance(model, OnnxModel) else IMPORT_TORCH
+    known = "" if isinstance(answer.question.model, OnnxModel) else IMPORT_TORCH
     size = answer.code_shape(advised).batch_size
     lines = lines_for(answer.question, advised.measured.integration, size)
     if lines and TRAINING_MODE in advised.measured.adjusted:

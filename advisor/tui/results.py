@@ -220,8 +220,7 @@ attached come from a stored run, which the first lines name and o opens."""
         return advice.arm if advice else self.query_one(Table).key_at_cursor() or ""
 
     def action_code(self) -> None:
-        recipe = ["recipe", self.shown.source, self._chosen_arm()]
-        self.app.run_in_terminal(recipe)
+        self.app.run_in_terminal(["recipe", self.shown.source, self._chosen_arm()])
 
     def action_verify(self) -> None:
         actions.verify(self.app, self.shown, self._chosen_arm())
