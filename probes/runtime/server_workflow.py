@@ -133,8 +133,7 @@ class ServedWorkflow:
         )
 
     def engagement(self, program: ServedProgram, device_inputs: Any) -> Engagement:  # noqa: ARG002
-        proof = "every text came from the server's process over HTTP"
-        return Engagement(1.0, proof)
+        return Engagement(1.0, "every text came from the server's process over HTTP")
 
     def read_memory(self) -> events.MemoryRead:
         return events.MemoryRead(process.peak_rss_bytes_of_tree(self._program.process.pid))

@@ -50,8 +50,7 @@ def logprobs(model: Any, rows: Any, request: Request) -> Any:
 
 def sample(subject: CausalLm, length: int, count: int, request: Request) -> Any:
     """Return `(count, length) int64`; texts begin with the model's first token or a random one."""
-    text = subject.model.config.get_text_config()
-    begin = getattr(text, "bos_token_id", None)
+    begin = getattr(subject.model.config.get_text_config(), "bos_token_id", None)
     generator = np.random.default_rng([request.seed, length])
     high = subject.info.vocabulary
     first = generator.integers(min(FIRST_ORDINARY_TOKEN, high - 1), high, size=(count, 1))

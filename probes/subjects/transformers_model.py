@@ -51,8 +51,7 @@ class Forward(torch.nn.Module):
 def create(request: Request) -> LoadedModel:
     subject = request.subject
     config = open_config(subject, request)
-    model_class = find_class(config, subject)
-    model, missing = make_model(model_class, config, request)
+    model, missing = make_model(find_class(config, subject), config, request)
     source = None if subject.get("config") else subject["name"]
     arguments = arguments_of(model, config, request.input_tokens, model.dtype, source)
     text = set(arguments) <= {TOKENS, DECODER_TOKENS}

@@ -48,8 +48,7 @@ def settings(request: Request) -> dict[str, str]:
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     if subject.engine is None:
-        folder = write_model(subject, request)
-        config = og.Config(str(folder))
+        config = og.Config(str(write_model(subject, request)))
         config.clear_providers()
         if request.device != "cpu":
             config.append_provider(request.device)
