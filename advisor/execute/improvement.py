@@ -168,8 +168,5 @@ def is_float32(answer: Answer, state: RunState) -> bool:
     if answer.question.dtype != "own":
         return answer.question.dtype == "float32"
     opened = [each.opened for each in state.processes[answer.results.baseline] if each.opened]
-    # Those of quantised layers are no parameters.
-    return any(
-        each.parameters and each.parameter_bytes == FLOAT32_BYTES * each.parameters
-        for each in opened
-    )
+    # The weights of quantised layers are no parameters.
+    return any(each.parameter_bytes == FLOAT32_BYTES * (each.parameters or 1) for each in opened)

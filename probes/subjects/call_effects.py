@@ -196,16 +196,15 @@ def _state_error(module: torch.nn.Module, changed: Sequence[str]) -> ModelError:
 def at_other_positions(input_sets: list[list[Any]], *, is_on_cpu: bool) -> list[list[Any]]:
     """Return the first set with integers that differ by one where all sets have the same.
 
-    Such are positions at which a state is written. On a GPU none is larger: an index that is out of
-    range would end the process.
+    Such are positions at which a state is written. None is larger on a GPU, where an index that is
+    out of range would end the process.
     """
-    first, is_moved = list(input_sets[0]), False
+    first = list(input_sets[0])
     for index, array in enumerate(first):
         is_same = all(np.array_equal(array, each[index]) for each in input_sets)
         if array.dtype.kind in "iu" and array.size and is_same and (is_on_cpu or array.min() > 0):
             first[index] = array - 1 if array.min() > 0 else array + 1
-            is_moved = True
-    return [first] if is_moved else []
+    return [first]
 
 
 def _call_in_pairs(

@@ -174,9 +174,9 @@ def check_returned(
     module, inputs, keywords = (*returned, {}) if len(returned) == 2 else returned
     if not isinstance(module, torch.nn.Module):
         reason = f"{target!r} returned {type(module).__name__}, which is not a torch.nn.Module"
-        is_program = isinstance(module, torch.export.ExportedProgram)
-        program = "return program.module(), or name the file of torch.export.save, a .pt2"
-        raise ModelError(reason, program if is_program else CONTRACT)
+        if isinstance(module, torch.export.ExportedProgram):
+            raise ModelError(reason, "return program.module(), or name a file of torch.export.save")
+        raise ModelError(reason, CONTRACT)
     if isinstance(inputs, Mapping) and not keywords:
         inputs, keywords = (), inputs
     elif isinstance(inputs, torch.Tensor):

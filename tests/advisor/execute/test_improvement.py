@@ -205,6 +205,7 @@ def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     with pytest.raises(VerificationError, match="nothing to try"):
         next(improvement.improve(answer_of_run(run), run, compose, seconds=0.1, context=context))
     monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"amx_bf16"}))
+    ended = run.state().at
     (tried,) = improvement.improve(answer_of_run(run), run, compose, seconds=0.1, context=context)
     assert tried.variant.failure is None
     assert tried.variant.speedup is not None
@@ -212,4 +213,4 @@ def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     added = [line[1:] for line in tried.diff.splitlines() if line.startswith("+")]
     assert [line for line in added if line] == tried.variant.lines.splitlines()
     assert answer_of_run(run).results.by_arm[EAGER].variants == (tried.variant,)
-    assert run.state().finished
+    assert (run.state().finished, run.state().at) == (True, ended)
