@@ -22,7 +22,7 @@ from advisor.domain.constraints import (
     Constraint,
     Priorities,
 )
-from advisor.domain.errors import OptionValueError, UnknownWorkflowError, choose_among
+from advisor.domain.errors import OptionValueError, choose_among
 from advisor.domain.question import WeightFormat
 
 EXACT = "exact"
@@ -54,23 +54,6 @@ def parse_tolerance(text: str) -> float | None:
     if not written:
         return None
     return 0.0 if written == EXACT else parse_share("--accuracy", written, "exact, 1e-3 or 1%")
-
-
-def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
-    """Return limits in seconds by workflow; raise `UnknownWorkflowError`, `OptionValueError`."""
-    limits: dict[str, float] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, separator, duration = (each.strip() for each in part.partition("="))
-        word = name.lower()
-        called = [each.id for each in catalogue.workflows if word in {each.id, *each.aliases}]
-        if not called:
-            fix = choose_among(name, list(catalogue.by_id))
-            raise UnknownWorkflowError(f"unknown workflow {name!r}", fix)
-        if not limits.keys().isdisjoint(called) or not separator:
-            message = f"--max-build-times {text!r} is not one time for each workflow"
-            raise OptionValueError(message, f"write it like {name}=30min")
-        limits |= dict.fromkeys(called, parse_duration("--max-build-times", duration))
-    return limits
 
 
 ANY = "any"

@@ -16,7 +16,6 @@ from advisor.ask.model import family_name, parse_model
 from advisor.ask.option_values import (
     choose_priorities,
     choose_weight_formats,
-    parse_build_times,
     parse_constraints,
     parse_duration,
     parse_file,
@@ -204,6 +203,20 @@ def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
         for each in spell_out(ArmName.parse(name), workflows)
     ]
     return tuple(dict.fromkeys(found))
+
+
+def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
+    """Return limits in seconds by workflow; raise `UnknownWorkflowError`, `OptionValueError`."""
+    limits: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, duration = (each.strip() for each in part.partition("="))
+        called = parse_workflows(name.lower(), catalogue)
+        is_one = separator and called and limits.keys().isdisjoint(called)
+        if not is_one or not catalogue.by_id.keys() >= {*called}:
+            message = f"--max-build-times {text!r} is not one time for each workflow"
+            raise OptionValueError(message, f"write it like {name}=30min")
+        limits |= dict.fromkeys(called, parse_duration("--max-build-times", duration))
+    return limits
 
 
 def titles_by_spelling(workflows: Iterable[Workflow]) -> dict[str, str]:

@@ -20,7 +20,6 @@ from advisor.ask.option_values import (
     WEIGHT_FORMATS,
     choose_priorities,
     choose_weight_formats,
-    parse_build_times,
     parse_constraints,
     parse_duration,
     parse_file,
@@ -29,6 +28,7 @@ from advisor.ask.option_values import (
     parse_priorities,
     parse_tolerance,
 )
+from advisor.ask.resolve import parse_build_times
 from advisor.ask.run_options import RunOptions, command_of, given_options
 from advisor.domain.arm_figures import ARM_FIGURES
 from advisor.domain.constraints import (
@@ -350,6 +350,7 @@ def test_values_are_parsed(parse: Callable[[str], object], text: str, value: obj
     [
         (parse_limits, UnknownWorkflowError, ["nonsense=5min"]),
         (parse_limits, OptionValueError, ["iree", "iree=", "iree=-5min", "iree=1h,iree=2h"]),
+        (parse_limits, OptionValueError, ["torch-compile-inductor/dynamic=1h"]),
         (parse_tolerance, OptionValueError, ["-1", "2", "150%", "close", "nan", "1e-3x", "%"]),
         (parse_formats, OptionValueError, ["int2", "int8,q4", "none"]),
         (
