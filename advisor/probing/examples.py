@@ -28,6 +28,8 @@ SCRIPT = f"""{WITHOUT_CURRENT_DIRECTORY}
 import importlib, os, pathlib, runpy
 worker, module, name, given, confined, folder = sys.argv[1:]
 runpy.run_path(worker)["register_package"]()
+from probes import watchdog
+watchdog.start(1)
 if confined:
     from probes import sandbox
     sandbox.enter([pathlib.Path(folder)], pathlib.Path(folder, "tmp"))
@@ -69,16 +71,19 @@ def _run_script(
     command: tuple[str, ...], variables: tuple[tuple[str, str], ...], _times: tuple[int, ...]
 ) -> OwnBatch | None:
     """Return what the script writes, for files of these times of change."""
-    with tempfile.TemporaryDirectory() as folder:
+    read, write = map(os.fdopen, os.pipe(), "rw")
+    # The watchdog ends the process with this one, which holds the other end of its standard input.
+    with tempfile.TemporaryDirectory() as folder, read, write:
         try:
             subprocess.run(  # noqa: S603 - an argument list, no shell
                 [*command, folder],
-                stdin=subprocess.DEVNULL,
+                stdin=read,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={**dict(variables), MARK_VARIABLE: folder},
                 timeout=MOST_SECONDS,
                 check=True,
+                start_new_session=True,
             )
             file, _ = open_regular(pathlib.Path(folder, "rows"))
             with file:

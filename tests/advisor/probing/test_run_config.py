@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
 import sys
 from typing import Any
 
 import builders
 import numpy as np
 import onnx_texts
+import psutil
 import pytest
 import sessions
+import workers
 
 from advisor.ask import catalogue_files
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
@@ -88,6 +91,18 @@ def test_the_batch_size_is_the_first_dimension_that_all_inputs_share(
     file.write_text(MODEL.format(inputs=inputs))
     found = own_batch(FactoryModel(name=f"{file}:build"), sandbox=sandbox)
     assert found == (rows and (rows, False))
+
+
+def test_the_process_of_a_plan_ends_with_the_program(tmp_path: pathlib.Path) -> None:
+    file, pid = tmp_path / "net.py", tmp_path / "pid"
+    waits = f"pathlib.Path({str(pid)!r}).write_text(str(os.getpid())), time.sleep(600)"
+    file.write_text(f"import os, pathlib, time\n{MODEL.format(inputs=waits)}")
+    command = [sys.executable, "-m", "advisor", "recommend", f"{file}:build"]
+    environment = {**os.environ, "P3_ADVISOR_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as program:
+        workers.wait_until(lambda: pid.exists() and pid.read_text())
+        program.kill()
+    workers.wait_until(lambda: not psutil.pid_exists(int(pid.read_text())))
 
 
 @pytest.mark.parametrize(
