@@ -260,7 +260,28 @@ def keeps_by_position():
     return Net(call).eval(), {"x": torch.randn(2, 16), "position": torch.tensor([5, 5])}
 
 
+def keeps_pages():
+    def call(net, x, slot, position):
+        net.pages[slot[0], position] = net.a(x)[0, 0]
+        return net.a(x)[:, :8] + net.pages[slot[0], :8].cumsum(0)
+
+    inputs = torch.randn(2, 16), torch.tensor([3, 3]), torch.tensor(5)
+    return Net(call, pages=torch.zeros(8, 16)).eval(), inputs
+
+
 # Pure.
+def refuses_others():
+    def call(net, x, tokens):
+        assert not net.is_running
+        net.is_running, net.count = True, net.count + 1
+        assert (tokens == 3).all()
+        net.is_running = False
+        return net.a(x)
+
+    inputs = torch.randn(2, 16), torch.tensor([3, 3])
+    return Net(call, is_running=False, count=0).eval(), inputs
+
+
 def writes_into_a_frame(net, x):
     net.kept[:, 1:-1] = net.a(x)[:, 1:-1]
     return net.b(net.kept)
@@ -336,6 +357,8 @@ FACTORIES = {
     "in_a_hook": in_a_hook,
     "keeps_in_an_input": keeps_in_an_input,
     "keeps_by_position": keeps_by_position,
+    "keeps_pages": keeps_pages,
+    "refuses_others": refuses_others,
     "reads_what_a_hook_writes": reads_what_a_hook_writes,
 }
 

@@ -83,8 +83,7 @@ def _describe_unfit_visits(results: Results) -> str:
 
 
 def _describe_noise(noise: float) -> str:
-    share = format_share(noise, 1) if noise <= 1 else f"more than {format_share(1)}"
-    return f"equal processes may differ by {share}"
+    return f"equal processes may differ by {format_share(noise, 1) if noise <= 1 else 'over 100 %'}"
 
 
 def _find_unchecked(results: Results) -> list[str]:

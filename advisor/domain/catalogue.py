@@ -214,8 +214,7 @@ class Improvements(msgspec.Struct, frozen=True):
 
     def find_cause(self, reason: str) -> BreakCause | None:
         """Return why Dynamo broke a graph, or captured none; None if its reason is not known."""
-        causes = self.graph_break.values()
-        return next((each for each in causes if each.words in reason), None)
+        return next((each for each in self.graph_break.values() if each.words in reason), None)
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

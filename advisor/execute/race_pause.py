@@ -13,8 +13,6 @@ from advisor.probing.side_by_side import SideBySideBuilds
 
 #: A race waits so long for arms that are nearly built: to race later costs about as much.
 NEARLY_BUILT_SECONDS = 20.0
-#: The phases of a build that may be quick: what a stack takes to import is no part of it.
-QUICK_PHASES = {"open", "build", "correctness"}
 
 
 class RacePause:
@@ -82,7 +80,11 @@ class RacePause:
             for each in running
             if each.id in needed
             or missing_shapes(progress, each.id) == 0
-            or not any(_may_outdo(one, each) for one in rivals)
+            # A race of one may show that another arm of its workflow cannot lead.
+            or not any(
+                one.workflow == each.workflow and _rank_by_points(one) >= _rank_by_points(each)
+                for one in rivals
+            )
         ]
 
     def _is_nearly_built(self, planned: Arm) -> bool:
@@ -109,7 +111,8 @@ class RacePause:
         since = now if process.building_since is None else process.building_since
         last = [each.build_seconds for each in process.built.values()][-1:]
         end = max(now, since + max(now - since, *last, 0.0) * missing)
-        return process.phase in QUICK_PHASES and end <= self._presets.quick_seconds
+        # What a stack takes to import is no part of it.
+        return process.phase in {"open", "build"} and end <= self._presets.quick_seconds
 
     def _expects_others(self, running: Sequence[Arm]) -> bool:
         """Return whether the first race would have more than variants if it waited a little.
@@ -125,11 +128,6 @@ class RacePause:
                 not each.called_for and may_end_by(self._last, each, progress) for each in running
             )
         )
-
-
-def _may_outdo(one: Arm, other: Arm) -> bool:
-    """Return whether a race of `one` may show that `other`, of its workflow, cannot lead."""
-    return one.workflow == other.workflow and _rank_by_points(one) >= _rank_by_points(other)
 
 
 def _rank_by_points(planned: Arm) -> tuple[bool, float]:

@@ -67,8 +67,7 @@ def builds_to_repeat(answer: Answer, seconds: float) -> set[str]:
         for scored in answer.scores
         if any(rating.fact == "build_seconds" for rating in scored.ratings.values())
     }
-    is_horizon_given = answer.question.requests is not None
-    return beside_others if is_horizon_given else beside_others & limited
+    return beside_others if answer.question.requests is not None else beside_others & limited
 
 
 def seconds_while_open(question: Question, state: RunState) -> float:

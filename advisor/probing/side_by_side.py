@@ -177,8 +177,9 @@ class SideBySideBuilds:
         """Return whether a standby of the arm may build beside what is built now."""
         beside = (*self._building.values(), *(each.planned for each in self._importing.values()))
         is_alone = planned.builds_alone or any(each.builds_alone for each in beside)
-        fits = self._pool.headroom.fits_another_worker(len(self.running) + 1)
-        return not (self._is_on_cpu or is_alone) and fits and self._pool.has_caches(planned.id)
+        fits, pool = self._pool.headroom.fits_another_worker(len(self.running) + 1), self._pool
+        has_caches = pool.is_built(planned.id) or pool.workers[planned.id].phase == "correctness"
+        return not (self._is_on_cpu or is_alone) and fits and has_caches
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         has_started = False

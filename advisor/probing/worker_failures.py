@@ -39,8 +39,7 @@ def timeout_failure(worker: Worker) -> Failure | None:
 
 
 def skipped_by_user(phase: Phase) -> Failure:
-    reason = f"by the user in the phase {phase}"
-    return Failure("skipped", phase, reason, skip_cause="user")
+    return Failure("skipped", phase, f"by the user in the phase {phase}", skip_cause="user")
 
 
 def exit_failure(worker: Worker) -> Failure:

@@ -322,10 +322,6 @@ class WorkerPool:
     def is_built(self, arm: str) -> bool:
         return self.is_prepared(arm) or (self.is_running(arm) and self.is_warmed_up(arm))
 
-    def has_caches(self, arm: str) -> bool:
-        """Return whether all shapes are built; their outputs may not have been checked yet."""
-        return self.is_built(arm) or self.workers[arm].phase == "correctness"
-
     def is_warmed_up(self, arm: str) -> bool:
         return arm in self.workers and Ready in self.workers[arm].answers
 

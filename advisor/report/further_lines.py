@@ -104,10 +104,9 @@ def describe_adjustments(answer: Answer) -> list[str]:
 
 def describe_reference(answer: Answer) -> list[str]:
     """Return that eager PyTorch is its own reference, whose rounding can only be estimated."""
-    if not (own := _own_reference(answer)):
-        return []
-    itself = f"{EAGER_TITLE} itself in {own}"
-    return [f"Errors are differences from {itself}: no higher precision was possible."]
+    own = _own_reference(answer)
+    itself = f"{EAGER_TITLE} itself in {own}: no higher precision was possible"
+    return [f"Errors are differences from {itself}."] if own else []
 
 
 def _own_reference(answer: Answer) -> str:

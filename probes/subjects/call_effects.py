@@ -64,7 +64,11 @@ def find_random_outputs(
         return outputs
 
     with restored(module):
-        calls = _call_in_a_row(module, make_tensors, call_seeded, before, make_others)
+        calls = _call_in_a_row(module, make_tensors, call_seeded, before)
+        if calls.changed and not _has_other_tensors(calls.first, calls.again):
+            known = [*draws]
+            calls = _call_after_others(module, [*make_others, make_tensors[0]], call_seeded, calls)
+            draws[:] = known
     for cached in before.caches:
         cached.cache_clear()
     with restored(module):
@@ -111,7 +115,6 @@ def _call_in_a_row(
     make_tensors: Sequence[Callable[[], Tensors]],
     call_seeded: Call,
     before: State,
-    make_others: Sequence[Callable[[], Tensors]],
 ) -> _Calls:
     tensors = make_tensors[0]()
     first = call_seeded(tensors)
@@ -129,18 +132,32 @@ def _call_in_a_row(
     changes = [*inputs, *(settled.changed(State(module)) if changed else ())]
     # A single call may fill a cache of a library.
     changes += [PRINTED] if all(one < other for one, other in itertools.pairwise(written)) else []
-    for make in make_others if changed else ():
-        with contextlib.suppress(*REFUSALS):
-            call_seeded(make())
     again = _repeat(lambda: call_seeded(make_tensors[0]()), first, outputs[0], changed, start)
     last = State(module)
     changed += [name for name in before.changed(last) if name not in changed]
     changes += [name for name in settled.changed(last) if name not in changes]
-    if isinstance(module, StructuredCall):  # which holds the user's module
-        changed, changes = (
-            [name.removeprefix("module.") for name in each] for each in (changed, changes)
-        )
     return _Calls(first, again, outputs, changed, changes)
+
+
+def _call_after_others(
+    module: torch.nn.Module,
+    make_tensors: Sequence[Callable[[], Tensors]],
+    call: Call,
+    calls: _Calls,
+) -> _Calls:
+    """Return the calls with one of the last inputs that follows one of others and differs, if any.
+
+    An input that the model refuses is left out: the call may leave a state half written.
+    """
+    *make_others, make_first = make_tensors
+    for make in make_others:
+        with contextlib.suppress(*REFUSALS):
+            with restored(module):
+                call(make())
+            call(make())
+            if _has_other_tensors(calls.first, again := call(make_first())):
+                return calls._replace(again=again)
+    return calls
 
 
 def _written_bytes() -> int:
@@ -186,25 +203,23 @@ def _state_error(module: torch.nn.Module, changed: Sequence[str]) -> ModelError:
         )
     more = ", ..." if len(changed) > MAX_NAMED else ""
     return ModelError(
-        f"each call changes a state of the model ({', '.join(changed[:MAX_NAMED])}{more}),"
-        " so a later call differs",
+        f"calls change a state of the model ({', '.join(changed[:MAX_NAMED])}{more}), so later ones"
+        " may differ",
         "let forward take such a state as an input and return the new one, or change it in"
         " training mode only (if self.training:)",
     )
 
 
-def at_other_positions(input_sets: list[list[Any]], *, is_on_cpu: bool) -> list[list[Any]]:
-    """Return the first set with integers that differ by one where all sets have the same.
+def at_other_positions(input_sets: list[list[Any]]) -> Iterator[list[Any]]:
+    """Yield the first set with one less for each integer above 1 that all sets have in common.
 
-    Such are positions at which a state is written. None is larger on a GPU, where an index that is
-    out of range would end the process.
+    Such are positions at which a state is written. 0 and 1 are mostly masks and kinds of tokens.
     """
-    first = list(input_sets[0])
+    first, *others = input_sets
     for index, array in enumerate(first):
-        is_same = all(np.array_equal(array, each[index]) for each in input_sets)
-        if array.dtype.kind in "iu" and array.size and is_same and (is_on_cpu or array.min() > 0):
-            first[index] = array - 1 if array.min() > 0 else array + 1
-    return [first]
+        is_same = all(np.array_equal(array, each[index]) for each in others)
+        if array.dtype.kind in "iu" and array.size and is_same and array.min() > 1:
+            yield [*first[:index], np.asarray(array - 1), *first[index + 1 :]]
 
 
 def _call_in_pairs(

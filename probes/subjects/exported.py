@@ -18,8 +18,6 @@ from probes.subjects.loaded_model import LoadedModel
 #: Export states this lower bound for dimensions without one, because it compiles for more than one
 #: row. The program does not check it, and takes one row too.
 UNCHECKED_LOWER_BOUND = 2
-#: How PyTorch reports what a program has and this process does not; it logs the name of a class.
-UNKNOWN_CLASS = "ran into an error when deserializing"
 
 
 def create(request: Request) -> LoadedModel:
@@ -27,15 +25,12 @@ def create(request: Request) -> LoadedModel:
     try:
         program = torch.export.load(name)
     except (OSError, RuntimeError, ValueError, KeyError, zipfile.BadZipFile) as problem:
-        reason = str(problem).splitlines()[0]
-        fix = (
+        raise ModelError(
+            f"torch.export.load does not take {name!r}: {str(problem).splitlines()[0]}",
             "save it with torch.export.save(torch.export.export(module, inputs), file) and torch"
-            f" {torch.__version__}, or give the model as file.py:factory"
-        )
-        if UNKNOWN_CLASS in reason:
-            reason = "it may return a class of a library, such as transformers, that is not loaded"
-            fix = f"export a module that returns tensors in tuples or dictionaries; else {fix}"
-        raise ModelError(f"torch.export.load does not take {name!r}: {reason}", fix) from problem
+            f" {torch.__version__}, where module returns tensors in tuples or dictionaries and no"
+            " class of a library; or give the model as file.py:factory",
+        ) from problem
     given = request.subject.get("inputs", "")
     arguments, keywords = read_given(given) if given else program.example_inputs or ((), {})
     module, examples = flatten(program.module(), tuple(arguments), dict(keywords))

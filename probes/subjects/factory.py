@@ -48,7 +48,7 @@ def create(request: Request) -> LoadedModel:
         )
     module, examples = flatten(adjustments.uncompile(returned[0], adjusted), *returned[1:])
     if not examples:
-        fix = "let forward take tensors: the ids of a text's tokens, torch.from_numpy(array)"
+        fix = f"{CONTRACT}; a text is one by its tokens' ids, an array by torch.from_numpy"
         raise ModelError(f"{target!r} returned example inputs without a tensor", fix)
     refuse_without_values(module)
     if request.dtype != "own":
@@ -174,9 +174,8 @@ def check_returned(
     module, inputs, keywords = (*returned, {}) if len(returned) == 2 else returned
     if not isinstance(module, torch.nn.Module):
         reason = f"{target!r} returned {type(module).__name__}, which is not a torch.nn.Module"
-        if isinstance(module, torch.export.ExportedProgram):
-            raise ModelError(reason, "return program.module(), or name a file of torch.export.save")
-        raise ModelError(reason, CONTRACT)
+        is_program = isinstance(module, torch.export.ExportedProgram)
+        raise ModelError(reason, "return program.module() as it" if is_program else CONTRACT)
     if isinstance(inputs, Mapping) and not keywords:
         inputs, keywords = (), inputs
     elif isinstance(inputs, torch.Tensor):

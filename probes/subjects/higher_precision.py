@@ -3,7 +3,7 @@
 Modules often name precisions in their code: `x.float()`, `x.to(torch.bfloat16)`. Such a cast
 undoes the higher precision, or gives a product two types; so do tensors that it creates in the
 default precision, as `torch.arange(16) / 16`. Where a module cannot be called in a higher precision
-as it is, its casts are therefore redirected, and the higher precision is the default.
+as it is, its casts are therefore redirected; where that is not enough, it is the default, too.
 
 Modules also compute with the limits of a precision: `torch.finfo(x.dtype).min` as a mask, or `.eps`
 against division by zero, as `torch.nn.RMSNorm` does by default. These are constants of the module.
@@ -45,6 +45,8 @@ class ReferencePrecision:
     #: The precision of the module as it is.
     own: torch.dtype
     redirects_casts: bool = False
+    #: Whether tensors that the module creates have it too, also random ones, which are others then.
+    is_default: bool = False
 
     def call(self, module: Callable[..., Any]) -> Callable[..., Any]:
         if self.dtype is None:
@@ -65,6 +67,7 @@ class ReferencePrecision:
                 entered.enter_context(keep_limits(self.own, self.dtype))
                 if self.redirects_casts:
                     entered.enter_context(RedirectedCasts(self.dtype))
+                if self.is_default:
                     entered.callback(torch.set_default_dtype, torch.get_default_dtype())
                     torch.set_default_dtype(self.dtype)
             yield
@@ -174,8 +177,8 @@ def choose(
     with redirected casts.
     """
     for dtype in dtypes:
-        for redirects_casts in (False, True):
-            option = ReferencePrecision(dtype, own, redirects_casts)
+        for redirects_casts, is_default in ((False, False), (True, False), (True, True)):
+            option = ReferencePrecision(dtype, own, redirects_casts, is_default)
             try:
                 attempt(option)
             except TooSlowError:

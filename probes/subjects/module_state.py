@@ -93,7 +93,7 @@ class State:
         """Return the names of what differs, in order and without the places in containers."""
         names = (*self.values, *(name for name in other.values if name not in self.values))
         changed = (
-            name.partition("[")[0]
+            name.partition("[")[0].removeprefix("module.")  # that of a `StructuredCall`
             for name in names
             if not _is_same(self.values, other.values, name)
         )

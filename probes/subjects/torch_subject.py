@@ -237,8 +237,7 @@ class TorchSubject(Subject):
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         modes.leave_out_dynamo()
-        is_on_cpu = self._device.type == "cpu"
-        others = call_effects.at_other_positions(input_sets, is_on_cpu=is_on_cpu)
+        others = call_effects.at_other_positions(input_sets)
         findings = call_effects.find_random_outputs(
             self.module,
             [functools.partial(self.tensors, inputs) for inputs in input_sets],

@@ -60,8 +60,7 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
 def cache_tokens(request: Request) -> int:
     block = 64
     each = math.ceil((request.input_tokens + request.output_tokens + 1) / block) * block
-    factor = request.engine_memory["cache_factor"]
-    return math.ceil(factor * max(request.batch_sizes) * each)
+    return math.ceil(request.engine_memory["cache_factor"] * max(request.batch_sizes) * each)
 
 
 class EngineGeneration(EngineProgram):

@@ -86,6 +86,7 @@ def make_case(function: str, **changes: Any) -> Case:
         ("in_a_hook", "calls"),
         ("keeps_in_an_input", "example input"),
         ("keeps_by_position", "kept"),
+        ("keeps_pages", "pages"),
     ],
 )
 def test_a_state_is_refused_by_its_name(function: str, state: str) -> None:
@@ -98,6 +99,7 @@ def test_a_state_is_refused_by_its_name(function: str, state: str) -> None:
     [
         ("overwrites_buffer", {"kept"}),
         ("writes_into_a_frame", {"kept"}),
+        ("refuses_others", {"count"}),
         ("logs", {"count", "HISTORY", "last"}),
         ("prints", {"printed text or files"}),
         ("caches", set()),
