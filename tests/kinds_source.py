@@ -262,11 +262,15 @@ def keeps_by_position():
 
 def keeps_pages():
     def call(net, x, slot, position):
+        assert not net.is_running
+        net.is_running = True
+        assert slot[0] == 3
+        net.is_running = False
         net.pages[slot[0], position] = net.a(x)[0, 0]
         return net.a(x)[:, :8] + net.pages[slot[0], :8].cumsum(0)
 
     inputs = torch.randn(2, 16), torch.tensor([3, 3]), torch.tensor(5)
-    return Net(call, pages=torch.zeros(8, 16)).eval(), inputs
+    return Net(call, pages=torch.zeros(8, 16), is_running=False).eval(), inputs
 
 
 # Pure.
