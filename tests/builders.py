@@ -358,8 +358,7 @@ def race_result(shape: Shape | int = 1, **changes: Any) -> RaceResult:
 def call_diagnosis(**changes: Any) -> CallDiagnosis:
     """Return a diagnosis with these figures only."""
     blank = dict.fromkeys(CallDiagnosis.__struct_fields__)
-    given = {"shape": Shape(1), "bound": "memory", **changes}
-    return CallDiagnosis(**{**blank, **given})
+    return CallDiagnosis(**{**blank, "shape": Shape(1), "bound": "memory", **changes})
 
 
 def measurement(

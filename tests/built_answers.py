@@ -58,8 +58,7 @@ def recommend_for(
 def answer_for(measured: Results, scored: Sequence[ScoredArm], head: Header) -> Answer:
     """Return the answer with the recommendation for these scores, which are not computed."""
     advice = recommend_for(measured, scored, head)
-    bare = _without_advice(measured, head, scored)
-    return replace(bare, recommendation=advice)
+    return replace(_without_advice(measured, head, scored), recommendation=advice)
 
 
 def advised(answer: Answer) -> AdvisedAnswer:
@@ -228,8 +227,7 @@ def with_decision(answer: Answer, **changes: Any) -> Answer:
 
 
 def with_advice(answer: Answer, **changes: Any) -> Answer:
-    advice = replace(advice_of(answer), **changes)
-    return replace(answer, recommendation=advice)
+    return replace(answer, recommendation=replace(advice_of(answer), **changes))
 
 
 def advice_of(answer: Answer) -> Recommendation:

@@ -55,8 +55,7 @@ os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return three more than the processors, because slow tests wait half of the time."""
-    more = 1 if config.option.markexpr == "not slow" else 3
-    return (os.cpu_count() or 1) + more
+    return (os.cpu_count() or 1) + (1 if config.option.markexpr == "not slow" else 3)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -260,6 +260,11 @@ def keeps_by_position():
     return Net(call).eval(), {"x": torch.randn(2, 16), "position": torch.tensor([5, 5])}
 
 
+def switch_mode(net, x):
+    net.training = not net.training
+    return net.a(x) * (1 + net.training)
+
+
 def keeps_pages():
     def call(net, x, slot, position):
         assert not net.is_running
@@ -362,6 +367,7 @@ FACTORIES = {
     "keeps_in_an_input": keeps_in_an_input,
     "keeps_by_position": keeps_by_position,
     "keeps_pages": keeps_pages,
+    "switches_its_mode": lambda: (Net(switch_mode).eval(), {"x": torch.randn(2, 16)}),
     "refuses_others": refuses_others,
     "reads_what_a_hook_writes": reads_what_a_hook_writes,
 }

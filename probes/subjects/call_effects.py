@@ -196,7 +196,7 @@ def _changed_inputs(tensors: Tensors, made_again: Tensors) -> list[str]:
 
 
 def _state_error(module: torch.nn.Module, changed: Sequence[str]) -> ModelError:
-    if isinstance(module, StructuredCall) and {*changed} <= {*vars(module)}:
+    if isinstance(module, StructuredCall) and {*changed} <= {"arguments", "keywords"}:
         return ModelError(
             "each call changes an example input that is not a tensor, so a later call differs",
             "let forward take its tensors, and make the other object, such as a cache, of them",

@@ -279,8 +279,7 @@ def run_action(
 
 
 def of_home(home: pathlib.Path) -> dict[str, str]:
-    root = str(pathlib.Path(__file__).parents[3])
-    return {"P3_ADVISOR_HOME": str(home), "PYTHONPATH": root}
+    return {"P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(pathlib.Path(__file__).parents[3])}
 
 
 def faster(document: str, factor: float) -> str:

@@ -218,7 +218,7 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: memory)
     monkeypatch.setattr(WorkerSession, "_build", build)
-    # The session does not know before that a build will fail for want of memory.
+    # The session finds out that memory is short only when the build fails.
     monkeypatch.setattr(memory, "fits_another_worker", lambda *_: True)
     workflows = "quick,alike,narrow/served,narrow/slow"
     asked = sessions.short_options(workflows, batch_sizes="1,2")

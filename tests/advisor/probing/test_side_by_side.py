@@ -108,8 +108,7 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(session: Wor
 
     def pauses() -> bool:
         """Pause in the middle of the build, which waits for a child."""
-        children = psutil.Process().children(recursive=True)
-        return any(each.name() == "sleep" for each in children)
+        return any(each.name() == "sleep" for each in psutil.Process().children(recursive=True))
 
     list(session.build_side_by_side(builds, choose, pauses))
     assert builds.running == [SLOW.id]

@@ -68,8 +68,7 @@ def check(*asked: Any) -> tuple[str, str]:
 
 def allowed(output: Any, dtype: str, eager: float = EAGER) -> float:
     """Return the allowed error by the documented formula."""
-    factor = 1 + 3 / output.size
-    return float(3 * factor * eager + SHARES[dtype] * math.sqrt((output**2).mean()))
+    return float(3 * (1 + 3 / output.size) * eager + SHARES[dtype] * math.sqrt((output**2).mean()))
 
 
 @pytest.mark.parametrize("dtype", SHARES)

@@ -215,6 +215,7 @@ class Pair(NamedTuple):
 @pytest.mark.stack
 def test_a_named_tuple_that_a_package_does_not_know_has_a_next_step() -> None:
     pytree = pytest.importorskip("torch").utils._pytree
+    # What PyTorch raises for it, without a class of its own.
     with pytest.raises(NotImplementedError) as raised:
         pytree.treespec_dumps(pytree.tree_structure(Pair(1, 2)))
     found = classify(raised.value, "build")

@@ -87,6 +87,7 @@ def make_case(function: str, **changes: Any) -> Case:
         ("keeps_in_an_input", "example input"),
         ("keeps_by_position", "kept"),
         ("keeps_pages", "pages"),
+        ("switches_its_mode", "training"),
     ],
 )
 def test_a_state_is_refused_by_its_name(function: str, state: str) -> None:
