@@ -28,8 +28,8 @@ SCRIPT = f"""{WITHOUT_CURRENT_DIRECTORY}
 import importlib, os, pathlib, runpy
 worker, module, name, given, confined, folder = sys.argv[1:]
 runpy.run_path(worker)["register_package"]()
-from probes import watchdog
-watchdog.start(1)
+importlib.import_module("probes.watchdog").start(1)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the watchdog's
 if confined:
     from probes import sandbox
     sandbox.enter([pathlib.Path(folder)], pathlib.Path(folder, "tmp"))

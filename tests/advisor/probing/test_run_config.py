@@ -78,7 +78,7 @@ def own_batch(model: Model, *, sandbox: bool = False) -> OwnBatch | None:
 @pytest.mark.parametrize(
     ("inputs", "sandbox", "rows"),
     [
-        ("(torch.ones(4, 8),)", False, 4),
+        ("(torch.ones(4 + len(open(0).read()), 8),)", False, 4),
         ("{'one': torch.ones(3, 8), 'two': [torch.ones(3)], 'three': 5.0}", True, 3),
         ("(torch.ones(4, 8), torch.ones(2, 8))", False, None),
         ("1 / 0", False, None),
