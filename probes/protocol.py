@@ -7,6 +7,7 @@ output of the stack goes to `log`.
 
 Standard input carries one-line commands:
     create                      create the model, before `build`
+    open                        load the weights and use the device, before `build` of a repetition
     build                       use the device and build (sent when it is this worker's turn), then
                                 warm up
     build hold                  the same, but report `prepared` after the builds and their checks

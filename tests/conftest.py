@@ -243,7 +243,7 @@ def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("measure = 120", "measure = 3"),
         ("measuring_seconds = 120", "measuring_seconds = 4"),
         ("= 40\nnew_", "= 0.4\nnew_"),
-        ("\nsample_seconds = 1.0", "\nsample_seconds = 0.01"),
+        ("\nsample_seconds = 0.5", "\nsample_seconds = 0.01"),
         # Each repetition starts further workers; runs with the standard budget have them.
         ("repeats = 1\n", "repeats = 0\n"),
     )

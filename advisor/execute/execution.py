@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib
+import threading
 from collections.abc import Collection, Generator, Iterator
 
 import msgspec
@@ -148,6 +150,8 @@ def _execute_steps(
             yield from servers.measure_servers(session, recorder, question.load, context.clock)
             yield Finished()
             return
+        # The first decision needs it and would wait for it, while builds are suspended.
+        threading.Thread(target=importlib.import_module, args=("scipy.special",)).start()
         start, seconds = context.clock(), question.seconds
         progress = RunInProgress(
             session=session,

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from advisor.decide.race import FEWEST_ROUNDS, LOOKS, Race, replay_race
 from advisor.decide.rounds import log_median_seconds
 from advisor.domain.catalogue import VisitQualityLimits
+from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import ConditionsRecorded, RaceClosed, RaceOpened, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.execute.remaining import oom_beside_others, retained
@@ -88,6 +89,8 @@ MayEnd = Callable[[Race], bool]
 #: Half of an interval that is narrow enough, as a logarithm: 5 %, or this share of the logarithm of
 #: the speed-up, because what a gain of 4x is worth does not depend on 5 %.
 NARROW, NARROW_SHARE = math.log(1.05), 0.1
+#: Intervals may be this many times as wide where they decide all the same.
+DECIDED_TIMES = 2.0
 #: An interval that kept this share of its width between two looks has stopped shrinking.
 STALLED_SHARE = 0.9
 
@@ -101,8 +104,10 @@ def ends_at_first_look(race: Race) -> bool:
 class StopRule:
     """When a race may end: an answer exists, and its intervals are narrow or shrink no further."""
 
-    #: Returns whether there is an answer with what has been measured so far.
-    has_answer: Callable[[], bool]
+    #: Decides with what has been measured so far.
+    decide: Callable[[], Decision | None]
+    #: Whether intervals need not be narrow where the decision is certain.
+    serves_decision: bool = False
     _half_widths: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def may_end(self, race: Race) -> bool:
@@ -110,12 +115,18 @@ class StopRule:
             return False
         before, ratios = self._half_widths, race.log_ratios()
         self._half_widths = {arm: (each.high - each.low) / 2 for arm, each in ratios.items()}
-        are_narrow = all(
-            half <= max(NARROW, NARROW_SHARE * abs(ratios[arm].value))
-            or half > STALLED_SHARE * before.get(arm, math.inf)
+        widths = (
+            half / max(NARROW, NARROW_SHARE * abs(ratios[arm].value))
             for arm, half in self._half_widths.items()
+            if half <= STALLED_SHARE * before.get(arm, math.inf)
         )
-        return are_narrow and self.has_answer()
+        width = max(widths, default=0.0)
+        if width > (DECIDED_TIMES if self.serves_decision else 1.0):
+            return False
+        decision = self.decide()
+        if decision is None or decision.word == "OPEN":
+            return False
+        return width <= 1 or decision.certain
 
 
 def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
@@ -160,7 +171,8 @@ def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
         waiting = all_arms - progress.state.failed_arms - {*planned}
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and progress.session.headroom.fits_another_worker()
-        may_end = ends_at_first_look if is_early else StopRule(progress.has_answer).may_end
+        rule = StopRule(progress.decision, question.budget.skips_losing_arms)
+        may_end = ends_at_first_look if is_early else rule.may_end
         yield from _run_rounds(progress, race, shape, counts, ends, may_end)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
 from advisor.domain.question import Question
+from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.probing.session import WorkerSession
@@ -77,6 +78,6 @@ class RunInProgress:
         """Decide on the run so far, which says what is measured next."""
         return self.answer_of(self.state)
 
-    def has_answer(self) -> bool:
+    def decision(self) -> Decision | None:
         advice = self.answer().recommendation
-        return advice is not None and advice.decision.word != "OPEN"
+        return advice.decision if advice is not None else None

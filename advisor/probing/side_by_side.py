@@ -20,6 +20,7 @@ from advisor.domain.run_events import BuildStarted, RunEvent
 from advisor.probing.processes import process_tree
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
+from probes.events import Opened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +159,10 @@ class SideBySideBuilds:
         ]
 
     def _start_standbys(self) -> None:
-        """Start standbys while processors are free; on a GPU let those build whose caches exist."""
+        """Start standbys while processors are free.
+
+        On a GPU they load their weights, and build where the caches of their arm exist.
+        """
         pool, standbys = self._pool, self._pool.standbys
         busy = sum(each.is_busy for each in standbys.values()) + pool.is_running(REFERENCE)
         free = self.builds_at_once - len(self.running) - busy
@@ -169,17 +173,23 @@ class SideBySideBuilds:
             if standby is None and len(standbys) < MOST_STANDBYS:
                 pool.add_standby(planned, pool.process_number(planned.id) + 1)
                 free -= 1
-            elif standby and standby.can_build and self._may_build(planned):
-                pool.supervisor.send(standby.worker, "build hold")
-                free -= 1
+            elif standby and standby.can_build and self._fits(planned):
+                if self._has_caches(planned):
+                    pool.supervisor.send(standby.worker, "build hold")
+                elif Opened not in standby.worker.answers:
+                    pool.supervisor.send(standby.worker, "open")
+                free -= standby.is_busy
 
-    def _may_build(self, planned: Arm) -> bool:
-        """Return whether a standby of the arm may build beside what is built now."""
+    def _has_caches(self, planned: Arm) -> bool:
+        pool = self._pool
+        return pool.is_built(planned.id) or pool.workers[planned.id].phase == "correctness"
+
+    def _fits(self, planned: Arm) -> bool:
+        """Return whether a standby of the arm may use the GPU beside what is built now."""
         beside = (*self._building.values(), *(each.planned for each in self._importing.values()))
         is_alone = planned.builds_alone or any(each.builds_alone for each in beside)
-        fits, pool = self._pool.headroom.fits_another_worker(len(self.running) + 1), self._pool
-        has_caches = pool.is_built(planned.id) or pool.workers[planned.id].phase == "correctness"
-        return not (self._is_on_cpu or is_alone) and fits and has_caches
+        fits = self._pool.headroom.fits_another_worker(len(self.running) + 1)
+        return not (self._is_on_cpu or is_alone) and fits
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         has_started = False

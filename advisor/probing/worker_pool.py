@@ -37,8 +37,8 @@ from probes.outcome import Failure, Outcome
 class Standby:
     """A worker for the repetition of an arm, which has imported its stack before it is needed.
 
-    It has created the model too, as far as it can without its weights, or builds it and warms up.
-    Its messages wait until the repetition begins.
+    It has created the model too, as far as it can without its weights, loads these, or builds it
+    and warms up. Its messages wait until the repetition begins.
     """
 
     worker: Worker
@@ -46,13 +46,11 @@ class Standby:
 
     @property
     def is_busy(self) -> bool:
-        last = Ready if self.worker.has_begun_build else Created
-        return last not in self.worker.answers and self.worker.outcome is None
+        return self.worker.outcome is None and not self.worker.is_waiting
 
     @property
     def can_build(self) -> bool:
-        has_created = Created in self.worker.answers and self.worker.outcome is None
-        return has_created and not self.worker.has_begun_build
+        return self.worker.is_waiting and not self.worker.has_begun_build
 
 
 class WorkerPool:
@@ -130,7 +128,9 @@ class WorkerPool:
         self.standbys.clear()
 
     def builds_standbys(self) -> bool:
-        return any(each.is_busy and each.worker.has_begun_build for each in self.standbys.values())
+        """Return whether any loads its weights or builds."""
+        standbys = self.standbys.values()
+        return any(each.is_busy and Created in each.worker.answers for each in standbys)
 
     def _take_standby(self, arm: str, process: int) -> Standby | None:
         """Return the standby of the arm, and let it go on; end one of another process number."""

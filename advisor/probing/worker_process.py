@@ -18,7 +18,17 @@ from advisor.domain.wire import decode
 from advisor.probing import processes
 from advisor.store.files import open_regular
 from probes import protocol
-from probes.events import Built, Created, Event, Imported, PhaseStarted, Prepared, Ready, Visited
+from probes.events import (
+    Built,
+    Created,
+    Event,
+    Imported,
+    Opened,
+    PhaseStarted,
+    Prepared,
+    Ready,
+    Visited,
+)
 from probes.outcome import Outcome, Phase
 
 NEVER = float("inf")
@@ -59,6 +69,7 @@ WARMUP_PHASES: tuple[Phase, ...] = ("warmup", "measure")
 STEPS = {
     "start": CommandStep("start", ("import",), Imported),
     "create": CommandStep("open", ("open",), Created),
+    "open": CommandStep("open", ("open",), Opened),
     "build": CommandStep("open", BUILD_PHASES + WARMUP_PHASES, Ready),
     "build hold": CommandStep("open", BUILD_PHASES, Prepared),
     "warm": CommandStep("warmup", WARMUP_PHASES, Ready),
@@ -171,6 +182,11 @@ class Worker:
         return Imported in self.answers
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether it runs and has done all that it was sent."""
+        return self.outcome is None and not self._steps
+
+    @property
     def is_prepared(self) -> bool:
         """Whether it has built everything and waits to warm up."""
         return Prepared in self.answers and Ready not in self.answers and not self._steps
@@ -254,10 +270,7 @@ class Worker:
             self.start_phase(event.phase)
         elif isinstance(event, Built):
             self.built_seconds += event.seconds
-        elif isinstance(event, (Imported, Created, Prepared, Ready, Visited)):
-            if type(event) is not step.answer:
-                message = f"the event {event.event} does not belong into the phase {self.phase}"
-                raise ValueError(message)
+        elif type(event) is step.answer:
             self._steps.pop(0)
             self.answers.add(type(event))
             if isinstance(event, Ready):
@@ -268,6 +281,9 @@ class Worker:
                 self._start_step(self._steps[0])
             else:
                 self._allow(NEVER)  # the worker waits for a command
+        elif isinstance(event, (Imported, Created, Prepared, Ready, Visited)):
+            message = f"the event {event.event} does not belong into the phase {self.phase}"
+            raise ValueError(message)
 
     @property
     def remaining_build_seconds(self) -> float:

@@ -75,12 +75,16 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     if command[0] == "create":
         create_model(job)
         command = channel.read_command()
+    if is_opened := command[0] == "open":
+        load_subject(job)
+        command = channel.read_command()
     word, *arguments = command
     if word != "build":
         return
     if is_reference:
         job = reference.leave_processors(job)
-    load_subject(job)
+    if not is_opened:
+        load_subject(job)
     if is_reference:
         reference.run_role(job)
     else:

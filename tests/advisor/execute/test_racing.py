@@ -28,6 +28,7 @@ from advisor.decide.race import FEWEST_ROUNDS, Race, race_result, results_by_sha
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
+from advisor.domain.recommendation import Decision
 from advisor.domain.results import RaceResult
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded
 from advisor.domain.snippet import bounds
@@ -121,25 +122,42 @@ def race_with(rounds: int, *, spread: float, log_speedup: float = 1.0) -> Race:
     return race
 
 
+LIKELY = replace(
+    built_answers.advice_of(built_answers.answer()).decision, word="LIKELY", certain=False
+)
+
+
 def test_a_race_ends_at_a_look_when_there_is_an_answer_and_its_intervals_are_narrow() -> None:
-    rule = StopRule(has_answer=lambda: True)
+    rule = StopRule(lambda: LIKELY)
     assert not rule.may_end(race_with(DECIDING_ROUNDS - 1, spread=0.001))
     assert not rule.may_end(race_with(5, spread=0.001)), "5 rounds are no look"
     assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.001))
     races = [race_with(DECIDING_ROUNDS, spread=0.03, log_speedup=gain) for gain in (0.1, 2.0)]
-    ends = [StopRule(has_answer=lambda: True).may_end(each) for each in races]
+    ends = [StopRule(lambda: LIKELY).may_end(each) for each in races]
     assert ends == [False, True], "a large gain need not be known as well as a small one"
 
 
-def test_a_race_goes_on_while_the_answer_does_not_stand() -> None:
-    assert not StopRule(has_answer=lambda: False).may_end(race_with(6, spread=0.001))
+@pytest.mark.parametrize("decision", [None, replace(LIKELY, word="OPEN")])
+def test_a_race_goes_on_while_the_answer_does_not_stand(decision: Decision | None) -> None:
+    assert not StopRule(lambda: decision).may_end(race_with(6, spread=0.001))
 
 
 def test_a_race_goes_on_while_wide_intervals_shrink_and_ends_when_they_stop() -> None:
-    rule = StopRule(has_answer=lambda: True)
+    rule = StopRule(lambda: LIKELY)
     assert not rule.may_end(race_with(4, spread=0.5))
     assert not rule.may_end(race_with(9, spread=0.5)), "the interval has shrunk"
     assert rule.may_end(race_with(9, spread=0.5)), "as wide as at the last look"
+
+
+@pytest.mark.parametrize("serves_decision", [False, True])
+@pytest.mark.parametrize("is_certain", [False, True])
+def test_intervals_may_be_wider_where_the_budget_wants_a_decision_that_is_certain(
+    *, is_certain: bool, serves_decision: bool
+) -> None:
+    rule = StopRule(lambda: replace(LIKELY, certain=is_certain), serves_decision)
+    assert not rule.may_end(race_with(DECIDING_ROUNDS, spread=0.2))
+    rule = StopRule(lambda: replace(LIKELY, certain=is_certain), serves_decision)
+    assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.07)) == (is_certain and serves_decision)
 
 
 def test_an_early_race_ends_at_the_first_look() -> None:

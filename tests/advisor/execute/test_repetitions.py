@@ -385,7 +385,7 @@ def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> 
 
 @pytest.mark.parametrize(
     ("device", "end", "asked"),
-    [("cpu", math.inf, [["a"], ["b"]]), ("cuda", math.inf, [["a", "b"]]), ("cuda", 4.0, [])],
+    [("cpu", math.inf, [["a"], ["b"]]), ("cuda", math.inf, [["a", "b"]]), ("cuda", 2.0, [])],
 )
 def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_together_on_a_gpu_while_one_fits(
     device: DeviceKind, end: float, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch

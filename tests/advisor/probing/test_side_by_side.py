@@ -23,7 +23,7 @@ from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares, SideBySideBuilds
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
-from probes.events import Built, Imported, PhaseStarted, Prepared, Ready, WarmedUp
+from probes.events import Built, Imported, Opened, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -255,6 +255,21 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
         list(session.run_until(is_warm))
         assert not standbys[ALIKE.id].worker.has_begun_build
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
+
+
+def test_workers_of_a_repetition_load_weights_on_a_gpu_before_they_may_build(
+    tmp_path: pathlib.Path, fake_probes: pathlib.Path
+) -> None:
+    config = sessions.run_config(tmp_path, fake_probes, asked={"device": "cuda"})
+    with WorkerSession(config) as session:
+        start_workers(session)
+        builds, standbys = SideBySideBuilds(session, 2, repeated=[HANGING]), session.standbys
+
+        def has_loaded() -> bool:
+            return HANGING.id in standbys and Opened in standbys[HANGING.id].worker.answers
+
+        list(session.build_side_by_side(builds, taking([HANGING], session), has_loaded))
+        assert standbys[HANGING.id].can_build
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
