@@ -161,28 +161,35 @@ class SideBySideBuilds:
     def _start_standbys(self) -> None:
         """Start standbys while processors are free.
 
-        On a GPU they load their weights, and build where the caches of their arm exist.
+        On a GPU they load their weights, and build each shape once it is in the caches of the arm.
         """
         pool, standbys = self._pool, self._pool.standbys
         busy = sum(each.is_busy for each in standbys.values()) + pool.is_running(REFERENCE)
         free = self.builds_at_once - len(self.running) - busy
         for planned in self._repeated:
-            standby = standbys.get(planned.id)
-            if free <= 0 or self._is_half_taken() or not pool.is_running(planned.id):
+            standby, first = standbys.get(planned.id), pool.workers.get(planned.id)
+            if first is None or first.outcome is not None:
                 continue
-            if standby is None and len(standbys) < MOST_STANDBYS:
-                pool.add_standby(planned, pool.process_number(planned.id) + 1)
+            if standby and standby.worker.has_begun_build:
+                self._keep_behind(standby.worker, first)
+            elif free <= 0 or self._is_half_taken():
+                continue
+            elif standby is None and len(standbys) < MOST_STANDBYS:
+                pool.add_standby(planned, first.process + 1)
                 free -= 1
             elif standby and standby.can_build and self._fits(planned):
-                if self._has_caches(planned):
+                if first.built_shapes:
                     pool.supervisor.send(standby.worker, "build hold")
                 elif Opened not in standby.worker.answers:
                     pool.supervisor.send(standby.worker, "open")
                 free -= standby.is_busy
 
-    def _has_caches(self, planned: Arm) -> bool:
-        pool = self._pool
-        return pool.is_built(planned.id) or pool.workers[planned.id].phase == "correctness"
+    def _keep_behind(self, worker: Worker, first: Worker) -> None:
+        """Let a standby build those shapes alone that the first worker of its arm has built."""
+        if worker.built_shapes == first.built_shapes < len(self._pool.config.question.shapes):
+            worker.suspend()
+        elif worker.outcome is None:
+            worker.go_on()
 
     def _fits(self, planned: Arm) -> bool:
         """Return whether a standby of the arm may use the GPU beside what is built now."""

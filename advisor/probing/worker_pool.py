@@ -46,7 +46,9 @@ class Standby:
 
     @property
     def is_busy(self) -> bool:
-        return self.worker.outcome is None and not self.worker.is_waiting
+        worker = self.worker
+        is_idle = worker.is_waiting or worker.suspended_since is not None
+        return worker.outcome is None and not is_idle
 
     @property
     def can_build(self) -> bool:

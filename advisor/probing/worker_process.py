@@ -109,6 +109,7 @@ class Worker:
     #: Deadline of one shape that was not built.
     new_shape_seconds: float = NEVER
     built_seconds: float = 0.0
+    built_shapes: int = 0
     phase: Phase = "start"
     #: Seconds that the phase may take, and the time by `clock` when they are over.
     phase_seconds: float = NEVER
@@ -270,6 +271,7 @@ class Worker:
             self.start_phase(event.phase)
         elif isinstance(event, Built):
             self.built_seconds += event.seconds
+            self.built_shapes += 1
         elif type(event) is step.answer:
             self._steps.pop(0)
             self.answers.add(type(event))

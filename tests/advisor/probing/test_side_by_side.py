@@ -257,19 +257,26 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
 
 
-def test_workers_of_a_repetition_load_weights_on_a_gpu_before_they_may_build(
+def test_workers_of_a_repetition_load_weights_and_build_behind_the_first_ones_on_a_gpu(
     tmp_path: pathlib.Path, fake_probes: pathlib.Path
 ) -> None:
-    config = sessions.run_config(tmp_path, fake_probes, asked={"device": "cuda"})
-    with WorkerSession(config) as session:
+    asked = {"device": "cuda", "batch_sizes": (2, 4)}
+    halfway = builders.arm("misbehaving/stale", options={"fault": "hangs", "from": 4})
+    with WorkerSession(sessions.run_config(tmp_path, fake_probes, asked=asked)) as session:
         start_workers(session)
-        builds, standbys = SideBySideBuilds(session, 2, repeated=[HANGING]), session.standbys
+        builds, standbys = SideBySideBuilds(session, 4, [HANGING, halfway]), session.standbys
 
-        def has_loaded() -> bool:
-            return HANGING.id in standbys and Opened in standbys[HANGING.id].worker.answers
+        def have_come_far() -> bool:
+            opened = {arm for arm, each in standbys.items() if Opened in each.worker.answers}
+            return HANGING.id in opened and standbys[halfway.id].worker.suspended_since is not None
 
-        list(session.build_side_by_side(builds, taking([HANGING], session), has_loaded))
+        choose = taking([HANGING, halfway], session)
+        list(session.build_side_by_side(builds, choose, have_come_far))
         assert standbys[HANGING.id].can_build
+        waiting, first = standbys[halfway.id].worker, session.workers[halfway.id]
+        assert (waiting.built_shapes, first.built_shapes) == (1, 1)
+        first.built_shapes = 2
+        list(session.build_side_by_side(builds, choose, lambda: waiting.suspended_since is None))
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
