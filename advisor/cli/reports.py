@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
@@ -160,7 +159,7 @@ def recipe(
 
     It overwrites no file.
     """
-    from advisor.report import answer_files, arm_recipe, recipe_text
+    from advisor.report import answer_files, recipe_text
 
     styles = {
         "snippet": recipe_text.render_short,
@@ -175,7 +174,7 @@ def recipe(
             "leave out --style, or import the run with p3-advisor import-run",
         )
     answer, _, stored = answer_files.open_with_catalogue(run, make_context())
-    ranked, found = arm_recipe.choose_recipe(answer, stored, arm, batch_size)
+    ranked, found = recipe_text.choose_recipe(answer, stored, arm, batch_size)
     text = styles[style](answer, ranked, found)
     if output != STANDARD_OUTPUT and pathlib.Path(output).is_file():
         raise OutputFileError(
@@ -216,17 +215,20 @@ def verify(
     it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
     """
     from advisor.ask.option_values import parse_share
-    from advisor.execute import verification
+    from advisor.execute import execution, verification
     from advisor.report.answer_files import answer_of_run
-    from advisor.report.snippet_pairs import compose_pair, refuse_baseline, render_verification
+    from advisor.report.recipe_text import choose_recipe
+    from advisor.report.snippet_results import render_verification
 
     context = make_context()
     stored = context.store.find(run)
+    execution.refuse_foreign(stored.header())
     answer = answer_of_run(stored)
-    refuse_baseline(answer, arm)
+    ranked, _ = choose_recipe(answer, stored, arm, batch_size)
     found = verification.verify(
+        answer,
         stored,
-        functools.partial(compose_pair, answer, stored, arm, batch_size=batch_size),
+        ranked,
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=context,
@@ -254,15 +256,12 @@ def improve(
     """
     from advisor.execute import improvement
     from advisor.report.answer_files import answer_of_run
-    from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
+    from advisor.report.snippet_results import render_breaks, render_tried
 
     context = make_context()
     stored = context.store.find(run)
     answer = answer_of_run(stored)
-    compose = functools.partial(compose_pair, answer, stored)
-    found = improvement.improve(
-        answer, stored, compose, seconds=seconds, context=context, tell=print_status
-    )
+    found = improvement.improve(answer, stored, seconds=seconds, context=context, tell=print_status)
     if json:
         print_rows(list(found), list, json=True)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -21,6 +20,7 @@ from advisor.domain.question import LoadQuestion, Question
 from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm, ServingResults, ServingRules
+from advisor.recipes.server import started_command
 from probes.events import ClosedLoop
 from probes.shape import Shape
 
@@ -169,20 +169,6 @@ def summarise_server(
         joules_per_token=_joules_per_token(processes, load),
         asked=compare_with_asked_rate(interval, levels, load.rate, price),
     )
-
-
-def started_command(process: ProcessState, question: Question) -> str:
-    """Return what starts the server, without paths of the measured machine; empty without one."""
-    serving, facts, imported = process.serving, process.snippet_facts, process.imported
-    if serving is None:
-        return ""
-    known = {serving.tokenizer: question.model.name}
-    if imported is not None and imported.environment is not None:
-        known[imported.environment.interpreter] = "python"
-    words = shlex.split((facts and facts.serving_command) or serving.command)
-    variables = [f"{name}={value}" for name, value in serving.variables.items()]
-    start = ["env", *variables] if variables else []
-    return shlex.join([*start, *(known.get(word, word) for word in words)])
 
 
 def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float | None:

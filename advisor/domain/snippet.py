@@ -79,7 +79,8 @@ class TriedVariant(msgspec.Struct, frozen=True, kw_only=True):
 
     arm: str
     variant: Variant
-    #: The lines and where they are, as a unified diff of the code that `recipe` prints.
+    #: The lines and where they are, as a unified diff of the code that `recipe` prints below its
+    #: head.
     diff: str
 
 

@@ -27,6 +27,7 @@ from advisor.execute.verification import compare, config_for_snippets
 from advisor.probing.detection import detect_cpu_flags
 from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import run_pair
+from advisor.recipes.arm_recipe import compose_pair
 from advisor.store.runs import Run
 
 #: Allows any error, because the error is reported.
@@ -37,7 +38,6 @@ FLOAT32_BYTES = 4
 def improve(
     answer: Answer,
     run: Run,
-    compose: Callable[[str, str], SnippetPair],
     *,
     seconds: float,
     context: Context,
@@ -45,24 +45,25 @@ def improve(
 ) -> Iterator[TriedVariant]:
     """Try each variant and store its result in the run.
 
-    `compose` returns the snippets of an arm, with further lines in its own. `seconds` is the time
-    for the calls of each code. `tell` gets a line about what comes next. Raise `VerificationError`
-    if there is nothing to try.
+    `seconds` is the time for the calls of each code. `tell` gets a line about what comes next.
+    Raise `VerificationError` if there is nothing to try.
     """
     if not (variants := collections.deque(find_variants(answer, run.state()))):
         raise VerificationError(
             f"there is nothing to try on the code of run {answer.run_id}",
             "name a run of one pass in float32 on a device with bfloat16, or with graph breaks",
         )
-    config = config_for_snippets(run, context)
+    config, by_arm = config_for_snippets(run, context), {each.arm: each for each in answer.ranking}
     with run.writer() as writer:
         recorder = Recorder(run.state(), context.clock, writer.append)
         while variants:
             arm, variant = variants.popleft()
             tell(f"{arm}: running its code with {variant.title}")
-            own, changed = compose(arm, ""), compose(arm, variant.lines)
+            ranked, eager = by_arm[arm], by_arm[answer.results.baseline]
+            own = compose_pair(answer, run, ranked)
+            changed = compose_pair(answer, run, ranked, variant.lines)
             is_precision = variant.graph_breaks is None
-            other = compose(answer.results.baseline, "") if is_precision else own
+            other = compose_pair(answer, run, eager) if is_precision else own
             found = measure(variant, other, changed, config, seconds)
             # A break can hide those that follow it.
             if more := lines_against(found.graph_breaks or {}, variant.lines):

@@ -9,21 +9,24 @@ from packaging.utils import canonicalize_name
 
 from advisor.ask.context import Context
 from advisor.decide.fastest_calls import compare_in_turns
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import VerificationError
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import Interval
-from advisor.domain.snippet import SCHEMA, Result, SnippetPair, Verification, bounds, shows_nothing
+from advisor.domain.snippet import SCHEMA, Result, Verification, bounds, shows_nothing
 from advisor.execute.execution import refuse_foreign, run_config_of
 from advisor.execute.quiet import activity_reader, check_now
 from advisor.probing.detection import detect_gpus
 from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import PairedCalls, run_pair
+from advisor.recipes.arm_recipe import compose_pair
 from advisor.store.runs import Run
 
 
 def verify(
+    answer: Answer,
     run: Run,
-    compose: Callable[[], SnippetPair],
+    ranked: RankedArm,
     *,
     tolerance: float,
     seconds: float,
@@ -32,11 +35,12 @@ def verify(
 ) -> Verification:
     """Run the snippet of an arm and the baseline's, and compare their outputs and their speed.
 
-    `compose` returns both snippets. `seconds` is the time for the calls of each. `tell` gets a line
-    about what comes next. Raise `VerificationError` where a snippet cannot be run.
+    `seconds` is the time for the calls of each. `tell` gets a line about what comes next. Raise
+    `VerificationError` where a snippet cannot be run.
     """
+    refuse_baseline(answer, ranked)
     config = config_for_snippets(run, context)
-    header, pair = config.header, compose()
+    header, pair = config.header, compose_pair(answer, run, ranked)
     cell = pair.cell
     read = activity_reader(header.machine, header.question.gpus, context)
     check = check_now(read, header.catalogue.presets.quiet)
@@ -65,6 +69,19 @@ def verify(
         baseline_seconds=baseline_seconds,
         changed_versions=changed_versions(pair.requirements, calls.versions),
         quiet_check=check,
+    )
+
+
+def refuse_baseline(answer: Answer, ranked: RankedArm) -> None:
+    """Raise `VerificationError` for the baseline, which would be compared with itself."""
+    if ranked.arm != answer.results.baseline:
+        return
+    others = [each for each in answer.ranking if each.arm != ranked.arm]
+    fastest = max(others, key=lambda each: each.speedup.value, default=None)
+    step = f"verify {answer.run_id} {fastest.arm}" if fastest else "recommend"
+    raise VerificationError(
+        f"{ranked.arm} is the baseline, so there is nothing to compare it with",
+        f"p3-advisor {step} compares another arm with it",
     )
 
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import Answer
 from advisor.domain.errors import NoRecipeError
+from advisor.domain.question import Question
+from advisor.domain.run_state import ProcessState
 from advisor.domain.text import NO_BREAK_SPACE
 from advisor.recipes.calls import fill_template, model_name
 from advisor.recipes.snippet import indent, parse
@@ -86,6 +88,20 @@ def max_bytes(inputs: Sequence[InputSpec] | None, rows: int) -> int:
         return DEFAULT_MAX_BYTES
     numbers = sum(math.prod(each.shape) * (rows if each.batched else 1) for each in inputs)
     return numbers * BYTES_OF_NUMBER + BYTES_AROUND
+
+
+def started_command(process: ProcessState, question: Question) -> str:
+    """Return what starts the server, without paths of the measured machine; empty without one."""
+    serving, facts, imported = process.serving, process.snippet_facts, process.imported
+    if serving is None:
+        return ""
+    known = {serving.tokenizer: question.model.name}
+    if imported is not None and imported.environment is not None:
+        known[imported.environment.interpreter] = "python"
+    words = shlex.split((facts and facts.serving_command) or serving.command)
+    variables = [f"{name}={value}" for name, value in serving.variables.items()]
+    start = ["env", *variables] if variables else []
+    return shlex.join([*start, *(known.get(word, word) for word in words)])
 
 
 def user_words(command: str, model: str) -> list[str]:

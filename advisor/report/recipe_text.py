@@ -1,4 +1,4 @@
-"""Render the snippet of an arm and its server."""
+"""Find the recipe of an arm by its name, and render its snippet or its server."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from advisor.ask.catalogue_files import read_shipped
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import TransformersModel
 from advisor.domain.text import format_interval, format_seconds, write_speedup
 from advisor.recipes import server
+from advisor.recipes.arm_recipe import ArmRecipe, find_recipe
 from advisor.recipes.snippet import (
     StartScripts,
     call_as_given,
@@ -23,12 +25,53 @@ from advisor.recipes.snippet import (
     lines_for,
 )
 from advisor.report.answer_lines import caveats, unfit_notice
-from advisor.report.arm_recipe import ArmRecipe, choose_recipe
 from advisor.report.cost import is_fixed
 from advisor.report.formatting import format_error
+from advisor.report.ranking import find_arms
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from probes.shape import Shape
+
+
+def choose_recipe(
+    answer: Answer, run: Run | None, name: str, batch_size: int | None = None
+) -> tuple[RankedArm, ArmRecipe]:
+    """Return the arm of this name, the recommended one for an empty name, with its recipe.
+
+    The arm has its figures at `batch_size` alone, if it is given. Without the run the recipe has
+    the lines of the answer. Raise `NoRecipeError` where there is none.
+    """
+    catalogue = run.header().catalogue if run else read_shipped()
+    has_choice = bool(name) or answer.recommendation is not None
+    for ranked in find_arms(answer, name, catalogue.by_id) if has_choice else ():
+        if not isinstance(ranked, RankedArm):
+            continue
+        served = answer.served.get(ranked.arm)
+        lines = ArmRecipe(
+            allowances={},
+            integration=ranked.measured.integration,
+            serving_command=served.command if served else None,
+        )
+        recipe = find_recipe(run, ranked.arm) if run else lines
+        if recipe is not None and (run or recipe.integration or recipe.serving_command):
+            return (ranked if batch_size is None else ranked.at(batch_size)), recipe
+    raise _no_recipe(answer, name)
+
+
+def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
+    available = [each.arm for each in answer.ranking if each.measured.integration]
+    problem = answer.problem
+    what = f"no recipe is stored for {name or 'the recommended workflow'}"
+    next_step = "measure it with this version"
+    if not name and answer.recommendation is None:
+        reason = f": {problem.what}" if problem else ""
+        what = f"run {answer.run_id} has no recommendation{reason}"
+        next_step = "measure again, or name another run: p3-advisor history lists them"
+    if not answer.finished:
+        next_step = f"wait until the run ends, or go on: p3-advisor resume {answer.run_id}"
+    elif available:
+        next_step = f"name one of its arms: {', '.join(available)}"
+    return NoRecipeError(what, next_step)
 
 
 def render_server(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
@@ -108,8 +151,6 @@ def render_short(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
 
 
 def render_recommended(answer: Answer, run: Run | None) -> str | None:
-    if answer.recommendation is None:
-        return None
     with contextlib.suppress(NoRecipeError):
         return render_short(answer, *choose_recipe(answer, run, ""))
     return None

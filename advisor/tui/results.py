@@ -18,7 +18,7 @@ from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.text import write_speedup
 from advisor.execute.execution import keeps_builds
-from advisor.report import arm_recipe, explanation, recipe_text
+from advisor.report import explanation, recipe_text
 from advisor.tui import actions, answer_panes, panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.table import SelectableTable, Table
@@ -291,7 +291,7 @@ recipe prints it. Log: the output of the stack."""
     def _code(self) -> list[str]:
         answer = self._shown.answer
         try:
-            found = arm_recipe.choose_recipe(answer, self._shown.run, self._arm)
+            found = recipe_text.choose_recipe(answer, self._shown.run, self._arm)
             return recipe_text.render_short(answer, *found).splitlines()
         except NoRecipeError as error:
             return [error.what, f"next: {error.next_step}"]

@@ -20,7 +20,7 @@ from advisor.ask.option_values import parse_constraints
 from advisor.domain.errors import BudgetSpentError, NothingViableError
 from advisor.domain.measurement import Interval
 from advisor.domain.text import format_speedup
-from advisor.report import arm_recipe, recipe_text
+from advisor.report import recipe_text
 from advisor.report.answer_files import answer_of_run, read_answer
 from advisor.report.answer_lines import short_answer_lines
 from advisor.report.generation import TEXT_COLUMNS
@@ -275,7 +275,7 @@ async def test_c_and_e_write_what_is_shown_and_v_waits_for_a_run(
             before, advised = advised, built_answers.advice_of(results.shown.answer).arm
             assert advised != before, "other weights"
             await pilot.press("c")
-            found = arm_recipe.choose_recipe(answer, recorded, advised)
+            found = recipe_text.choose_recipe(answer, recorded, advised)
             assert recipe_text.render_short(answer, *found) in capfd.readouterr().out
         monkeypatch.setattr(app.run_controller, "refuse_if_busy", lambda: True)
         await pilot.press("v")

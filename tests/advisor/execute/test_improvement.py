@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import pathlib
 import shutil
@@ -26,7 +25,7 @@ from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
 from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import short_answer_lines
-from advisor.report.snippet_pairs import compose_pair, render_breaks
+from advisor.report.snippet_results import render_breaks
 from advisor.store.store import Store
 from probes.events import Opened
 
@@ -130,10 +129,11 @@ def test_settings_against_breaks_that_others_hid_are_tried_with_them(
         return builders.replace(variant, graph_breaks=left)
 
     monkeypatch.setattr(improvement, "measure", measure)
-    compose: Any = lambda _, lines: types.SimpleNamespace(own=Snippet(text=lines))  # noqa: E731
+    compose: Any = lambda *_: types.SimpleNamespace(own=Snippet(text="".join(_[3:])))  # noqa: E731
+    monkeypatch.setattr(improvement, "compose_pair", compose)
     context = Context(environment={}, store=Store(tmp_path))
     run, answer = make_run(context.store, finished=True), with_breaks(*BREAKS)
-    (tried,) = improvement.improve(answer, run, compose, seconds=0.1, context=context)
+    (tried,) = improvement.improve(answer, run, seconds=0.1, context=context)
     settings = [line.rpartition(".")[2] for line in tried.variant.lines.splitlines()]
     assert settings == ["capture_scalar_outputs = True", "add(print)"]
 
@@ -201,12 +201,11 @@ def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     shutil.copytree(recorded_home, home)
     context = Context(environment=dict(os.environ), store=Store(home))
     run = context.store.find("latest")
-    compose = functools.partial(compose_pair, answer_of_run(run), run)
     with pytest.raises(VerificationError, match="nothing to try"):
-        next(improvement.improve(answer_of_run(run), run, compose, seconds=0.1, context=context))
+        next(improvement.improve(answer_of_run(run), run, seconds=0.1, context=context))
     monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"amx_bf16"}))
     ended = run.state().at
-    (tried,) = improvement.improve(answer_of_run(run), run, compose, seconds=0.1, context=context)
+    (tried,) = improvement.improve(answer_of_run(run), run, seconds=0.1, context=context)
     assert tried.variant.failure is None
     assert tried.variant.speedup is not None
     assert 1e-4 < (tried.variant.error or 0.0) < 1e-1

@@ -36,7 +36,8 @@ from advisor.domain.serving import ServedRequest
 from advisor.execute import servers
 from advisor.execute.drafts import draft_run
 from advisor.execute.execution import execute
-from advisor.report import arm_recipe, generation, text_report
+from advisor.recipes.arm_recipe import find_recipe
+from advisor.report import generation, text_report
 from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from probes.shape import Shape
@@ -247,7 +248,7 @@ def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(resu
 
 
 def test_the_recipe_of_a_server_is_its_command(resumed: Run) -> None:
-    found = builders.known(arm_recipe.find_recipe(resumed, "faster"))
+    found = builders.known(find_recipe(resumed, "faster"))
     last = builders.known(resumed.state().processes["faster"][-1].serving)
     _, *measured_words = shlex.split(last.command)
     assert shlex.split(builders.known(found.serving_command)) == ["python", *measured_words]

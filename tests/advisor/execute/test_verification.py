@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -25,12 +24,9 @@ from advisor.domain.run_state import ProcessState
 from advisor.domain.snippet import Result, SnippetPair, Verification, bounds
 from advisor.execute import verification
 from advisor.probing.snippets import PairedCalls
-from advisor.report.snippet_pairs import (
-    RESULT_TEXTS,
-    compose_pair,
-    refuse_baseline,
-    render_verification,
-)
+from advisor.recipes.arm_recipe import compose_pair
+from advisor.report.recipe_text import choose_recipe, render_snippet
+from advisor.report.snippet_results import RESULT_TEXTS, render_verification
 from advisor.store.store import Store
 from probes.events import Imported
 from probes.shape import Shape
@@ -99,8 +95,10 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
             question=run.header().question,
         )
         context = Context(environment={}, store=Store(home))
-        compose = functools.partial(compose_pair, answer, run, "compiled")
-        return verification.verify(run, compose, tolerance=0.05, seconds=1.0, context=context)
+        ranked = next(each for each in answer.ranking if each.arm == "compiled")
+        return verification.verify(
+            answer, run, ranked, tolerance=0.05, seconds=1.0, context=context
+        )
 
     return verify
 
@@ -233,22 +231,25 @@ def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(verify
 def test_a_batch_size_that_was_measured_can_be_asked_for() -> None:
     cells = [built_answers.timed_cell(shape=Shape(each)) for each in (1, 8)]
     made = built_answers.with_measurement(built_answers.answer(), "compiled", cells=tuple(cells))
-    compose = functools.partial(compose_pair, made, run_of(), "compiled")
-    pairs = [compose(batch_size=each) for each in (1, 8)]
+    run = run_of()
+    found = [choose_recipe(made, run, "compiled", each) for each in (1, 8)]
+    pairs = [compose_pair(made, run, ranked) for ranked, _ in found]
     assert [each.cell.shape for each in pairs] == [Shape(1), Shape(8)]
     assert ["randn(8, " in each.baseline.text for each in pairs] == [False, True]
+    printed = render_snippet(made, *found[1])
+    assert printed.endswith(pairs[1].own.text)
     with pytest.raises(NoRecipeError) as refused:
-        compose(batch_size=4)
+        choose_recipe(made, run, "compiled", 4)
     assert "1, 8" in refused.value.next_step
 
 
 def test_the_baseline_is_not_compared_with_itself() -> None:
+    answer = built_answers.answer()
+    by_arm = {each.arm: each for each in answer.ranking}
     with pytest.raises(VerificationError) as refused:
-        refuse_baseline(
-            built_answers.with_advice(built_answers.answer(), arm=builders.BASELINE), ""
-        )
+        verification.refuse_baseline(answer, by_arm[builders.BASELINE])
     assert " compiled " in refused.value.next_step
-    refuse_baseline(built_answers.answer(), "")
+    verification.refuse_baseline(answer, by_arm["compiled"])
 
 
 def test_random_weights_are_made_by_one_version_of_the_library(verify: Verify) -> None:

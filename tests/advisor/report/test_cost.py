@@ -18,15 +18,14 @@ from recorded_runs import UnstoredRun, make_run
 
 from advisor.decide.decision import answer_from_results
 from advisor.decide.process_figures import PENDING_SOURCE
-from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import MemoryBytes
 from advisor.domain.model import FactoryModel, TransformersModel
 from advisor.domain.question import RequestLengths
 from advisor.domain.recommendation import BreakEven
 from advisor.domain.results import MeasuredInputs
-from advisor.recipes.server import REQUEST
-from advisor.report import arm_recipe, generation, recipe_text
+from advisor.recipes.server import REQUEST, started_command
+from advisor.report import generation, recipe_text
 from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import code_lines
 from advisor.report.cost import EAGER_COST, cost_line, is_fixed
@@ -262,7 +261,7 @@ def answered(**changes: Any) -> Answer:
 
 
 def short(run: Run) -> str:
-    entry, found = arm_recipe.choose_recipe(answered(), run, "compiled")
+    entry, found = recipe_text.choose_recipe(answered(), run, "compiled")
     return recipe_text.render_short(answered(), entry, found)
 
 
@@ -284,7 +283,7 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
         *("--max-model-len", "78", "--port", "8000"),
     ]
     assert json.loads(shlex.split(request)[-1])["model"] == "model"
-    entry, found = arm_recipe.choose_recipe(answer, None, "compiled")
+    entry, found = recipe_text.choose_recipe(answer, None, "compiled")
     script = recipe_text.render_short(answer, entry, found)
     assert "--tensor-parallel-size 2" in script
     assert "# --max-model-len is" in script

@@ -31,7 +31,7 @@ from advisor.domain.errors import (
 from advisor.domain.plan import EAGER, PLAIN_COMPILE
 from advisor.domain.run_events import ArmsPlanned, Finished, Resumed
 from advisor.recipes.server import REQUEST
-from advisor.report import answer_files, arm_recipe, figures, markdown, recipe_text, text_report
+from advisor.report import answer_files, figures, markdown, recipe_text, text_report
 from advisor.report.answer_files import open_answer, read_answer
 from advisor.report.answer_lines import code_lines
 from advisor.store.store import Store
@@ -83,7 +83,7 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     assert bool(lines) == is_changed
     assert all(f"    {line}" in full.splitlines() for line in lines)
     if is_changed:
-        code = recipe_text.render_short(answer, *arm_recipe.choose_recipe(answer, None, ""))
+        code = recipe_text.render_short(answer, *recipe_text.choose_recipe(answer, None, ""))
         start = " ".join(lines[: lines.index(REQUEST)]).replace("\\", "") if is_served else ""
         assert set(start.partition(" --port")[0].split()) <= set(code.split())
         assert is_served or set(lines) <= set(code.splitlines())

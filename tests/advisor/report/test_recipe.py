@@ -22,9 +22,9 @@ from advisor.domain.errors import MachineUnfitError, NoRecipeError, NothingViabl
 from advisor.domain.model import FactoryModel, Model, TransformersModel
 from advisor.domain.run_state import Header
 from advisor.domain.text import format_interval, write_speedup
-from advisor.report import arm_recipe, recipe_text
+from advisor.recipes.arm_recipe import ArmRecipe, find_recipe, pin
+from advisor.report import recipe_text
 from advisor.report.answer_lines import caveats
-from advisor.report.arm_recipe import ArmRecipe, pin
 from advisor.report.recipe_text import render_server
 from probes.events import Imported
 from probes.facts import EACH_CALL, InputSpec, InterpreterFacts, StartLines
@@ -155,7 +155,7 @@ def run_of(arm: str = "compiled", *, head: Header | None = None, **changes: Any)
 
 def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None:
     document, run = built_answers.answer(), run_of()
-    entry, found = arm_recipe.choose_recipe(document, run, "compiled")
+    entry, found = recipe_text.choose_recipe(document, run, "compiled")
     script = recipe_text.render_snippet(document, entry, found)
     assert header_of(script) == {
         "requires-python": "==3.11.*",
@@ -175,7 +175,7 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
     answer = with_results(answer, measurements=tuple(with_lines))
     for finished, step in ((True, builders.BASELINE), (False, f"resume {answer.run_id}")):
         with pytest.raises(NoRecipeError) as problem:
-            arm_recipe.choose_recipe(builders.replace(answer, finished=finished), run, "")
+            recipe_text.choose_recipe(builders.replace(answer, finished=finished), run, "")
         assert step in problem.value.next_step
     assert recipe_text.render_recommended(built_answers.answer(), run) is None
 
@@ -184,7 +184,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
     refused = NothingViableError("the model does not open", "use --batch-sizes 2")
     answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
-        arm_recipe.choose_recipe(answer, run_of(snippet_facts=None), "")
+        recipe_text.choose_recipe(answer, run_of(snippet_facts=None), "")
     assert answer.run_id in problem.value.what
     assert refused.what in problem.value.what
     assert "--batch-sizes" not in problem.value.next_step
@@ -193,7 +193,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
     run = run_of(snippet_facts=builders.snippet_facts(coupled_rows=coupled))
-    _, found = arm_recipe.choose_recipe(built_answers.answer(), run, "compiled")
+    _, found = recipe_text.choose_recipe(built_answers.answer(), run, "compiled")
     assert found.coupled_rows is coupled
 
 
@@ -259,13 +259,13 @@ def test_a_recipe_needs_what_the_file_of_the_user_imports(tmp_path: pathlib.Path
     file.write_text("import numpy\nimport gone\n")
     question = builders.question(model=FactoryModel(name=f"{file}:build"))
     run = run_of(head=builders.header(question=question))
-    assert "numpy==2.4.6" in builders.known(arm_recipe.find_recipe(run, "compiled")).requirements
+    assert "numpy==2.4.6" in builders.known(find_recipe(run, "compiled")).requirements
 
 
 @pytest.mark.parametrize("missing", ["imported", "snippet_facts"])
 def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
     absent: dict[str, Any] = {missing: None}
-    assert arm_recipe.find_recipe(run_of(**absent), "compiled") is None
+    assert find_recipe(run_of(**absent), "compiled") is None
 
 
 def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:
