@@ -51,37 +51,28 @@ def answer_from_state(
     if not (state.starts or state.finished):  # starts come last
         others = tuple(each for each in question.constraints if each.quantity != START)
         question = msgspec.structs.replace(question, constraints=others)
-    resumable = None if state.finished else state.can_go_on
-    answer = _with_advice(
-        Answer(
-            run_id=header.run_id,
-            created=header.created,
-            advisor_version=header.advisor_version,
-            rubric=header.catalogue.rubric.name,
-            finished=state.finished,
-            resumable=resumable,
-            times_remeasured=state.times_remeasured,
-            foreign=header.foreign,
-            question=question,
-            machine=header.machine,
-            quiet_check=state.quiet_check,
-            results=results,
-            scores=(),
-            unmeasured=unmeasured.list_unmeasured(header, state, results, None),
-            recommendation=None,
-            problem=None,
-            provenance=provenance,
-        ),
-        header.catalogue,
-        while_running=while_running,
+    early_end = None if results.measurements else _early_end(state, question)
+    undecided = Answer(
+        run_id=header.run_id,
+        created=header.created,
+        advisor_version=header.advisor_version,
+        rubric=header.catalogue.rubric.name,
+        finished=state.finished,
+        resumable=None if state.finished else state.can_go_on,
+        times_remeasured=state.times_remeasured,
+        foreign=header.foreign,
+        question=question,
+        machine=header.machine,
+        quiet_check=state.quiet_check,
+        results=results,
+        scores=(),
+        unmeasured=unmeasured.list_unmeasured(header, state, results, early_end),
+        recommendation=None,
+        problem=Problem.of(early_end),
+        provenance=provenance,
     )
-    early_end = None if answer.scores else Problem.of(_early_end(state, question))
-    problem = early_end or answer.problem
-    final_problem = None if resumable else problem
-    if final_problem:  # it names how these arms are measured
-        missing = unmeasured.list_unmeasured(header, state, results, final_problem)
-        answer = msgspec.structs.replace(answer, unmeasured=missing)
-    return msgspec.structs.replace(answer, problem=problem, question=header.question)
+    answer = _with_advice(undecided, header.catalogue, while_running=while_running)
+    return msgspec.structs.replace(answer, question=header.question)
 
 
 def answer_from_stored(
@@ -145,7 +136,9 @@ def answer_from_results(
         return answer  # nothing can be decided, and the problem says why
     _check_figures(answer, catalogue)
     known = catalogue.for_question(question)
-    again = msgspec.structs.replace(answer, question=question, rubric=known.rubric.name)
+    again = msgspec.structs.replace(
+        answer, question=question, rubric=known.rubric.name, recommendation=None, problem=None
+    )
     return _with_advice(again, known)
 
 
@@ -162,7 +155,10 @@ def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
 
 
 def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = False) -> Answer:
-    """Return the answer with scores, best first, and a recommendation, or why there is none."""
+    """Return an undecided answer with scores, best first, and its advice or why there is none.
+
+    A problem that it has already is the reason.
+    """
     question, results, evidence = answer.question, answer.results, answer.evidence
     rules = catalogue.accuracy.with_tolerance(question.accuracy)
     scored = msgspec.structs.replace(
@@ -170,6 +166,8 @@ def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = 
         tolerance=rules.close["tolerance"] if answer.tolerance is None else answer.tolerance,
         scores=scoring.score_arms(results, question, catalogue, evidence),
     )
+    if answer.problem is not None:
+        return scored
     by_shape = scoring.score_by_shape(results, question, catalogue, evidence)
     outstanding = _outstanding(scored, catalogue)
     try:
@@ -177,8 +175,8 @@ def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = 
             scored, catalogue, by_shape, outstanding=outstanding, while_running=while_running
         )
     except errors.UserError as error:
-        return msgspec.structs.replace(scored, recommendation=None, problem=Problem.of(error))
-    return msgspec.structs.replace(scored, recommendation=advice, problem=None)
+        return msgspec.structs.replace(scored, problem=Problem.of(error))
+    return msgspec.structs.replace(scored, recommendation=advice)
 
 
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:

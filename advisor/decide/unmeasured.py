@@ -10,7 +10,7 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 
 from advisor.decide.scoring import crossed_bounds, value_of
-from advisor.domain.answer import Answer, Problem, Status, UnmeasuredArm, is_out_of_time
+from advisor.domain.answer import Answer, Status, UnmeasuredArm, is_out_of_time
 from advisor.domain.arm_figures import START
 from advisor.domain.constraints import Constraint
 from advisor.domain.errors import (
@@ -41,16 +41,16 @@ ANOTHER_NAME = "or the package that provides this module under another name"
 
 
 def list_unmeasured(
-    header: Header, state: RunState, results: Results, final_problem: Problem | None
+    header: Header, state: RunState, results: Results, early_end: UserError | None
 ) -> tuple[UnmeasuredArm, ...]:
     """Return the planned arms without a measurement, then the excluded workflows.
 
-    `final_problem` is why the rest of the run cannot be executed; None where it can.
+    `early_end` is why the run measured no arm; None if it did or the reason is not known.
     """
     measured = {measurement.arm for measurement in results.measurements}
     workflows = header.catalogue.by_id
     planned = (
-        _planned(each, workflows[each.workflow], header, state, results, final_problem)
+        _planned(each, workflows[each.workflow], header, state, results, early_end)
         for each in state.plan.distinct
         if each.id not in measured
     )
@@ -67,7 +67,7 @@ def _planned(
     header: Header,
     state: RunState,
     results: Results,
-    final_problem: Problem | None,
+    early_end: UserError | None,
 ) -> UnmeasuredArm:
     """Return an arm that failed, is too slow to serve, or was not reached."""
     processes = state.processes.get(planned.id, ())
@@ -80,7 +80,7 @@ def _planned(
         option=planned.option,
         status="not-reached",
         reason=ended + ("timed at every shape" if is_begun else "measured"),
-        fix=_measuring_step(header, state, final_problem),
+        fix=_measuring_step(header, state, early_end),
     )
     failures = [process.failure for process in processes if process.failure]
     if failures:
@@ -141,13 +141,14 @@ def more_time(state: RunState, question: Question) -> str:
     return question.ask_again(budget=write_duration(seconds))
 
 
-def _measuring_step(header: Header, state: RunState, final_problem: Problem | None) -> str | None:
+def _measuring_step(header: Header, state: RunState, early_end: UserError | None) -> str | None:
     """Return how the arms that the run did not come to are measured; None on another machine."""
     if header.foreign:
         return None
     if state.finished:
         return more_time(state, header.question)
-    return final_problem.next_step if final_problem else f"p3-advisor resume {header.run_id}"
+    goes_on = early_end is None or state.can_go_on
+    return f"p3-advisor resume {header.run_id}" if goes_on else early_end.next_step
 
 
 def _too_slow(missing: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:
