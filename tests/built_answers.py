@@ -41,24 +41,23 @@ def header_for(measured: Results, *workflows: Workflow, **asked: Any) -> Header:
     return builders.header_of(*workflows, *map(builders.workflow, others), **asked)
 
 
-def recommend_for(
+def recommend_for(*decided: Any, **context: Any) -> Recommendation:
+    """Return the recommendation of `answer_for`."""
+    return advice_of(answer_for(*decided, **context))
+
+
+def answer_for(
     measured: Results,
     scored: Sequence[ScoredArm],
     head: Header | None = None,
     *,
     excluded: Sequence[UnmeasuredArm] = (),
     **context: Any,
-) -> Recommendation:
-    """Return the recommendation for these scores, which are not computed."""
+) -> Answer:
+    """Return the answer with the recommendation for these scores, which are not computed."""
     head = head or builders.header()
     bare = _without_advice(measured, head, scored, excluded)
-    return recommend(bare, head.catalogue, {}, **context)
-
-
-def answer_for(measured: Results, scored: Sequence[ScoredArm], head: Header) -> Answer:
-    """Return the answer with the recommendation for these scores, which are not computed."""
-    advice = recommend_for(measured, scored, head)
-    return replace(_without_advice(measured, head, scored), recommendation=advice)
+    return replace(bare, recommendation=recommend(bare, head.catalogue, {}, **context))
 
 
 def advised(answer: Answer) -> AdvisedAnswer:

@@ -155,10 +155,7 @@ def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
 
 
 def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = False) -> Answer:
-    """Return an undecided answer with scores, best first, and its advice or why there is none.
-
-    A problem that it has already is the reason.
-    """
+    """Return the answer with scores, best first, and the advice or a problem if it has none."""
     question, results, evidence = answer.question, answer.results, answer.evidence
     rules = catalogue.accuracy.with_tolerance(question.accuracy)
     scored = msgspec.structs.replace(

@@ -11,8 +11,7 @@ from advisor.decide.unmeasured import name_late, nothing_compared, nothing_viabl
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MachineUnfitError
-from advisor.domain.measurement import Measurement
-from advisor.domain.plan import PLAIN_COMPILE, ArmName
+from advisor.domain.plan import ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import (
     ConstraintEffect,
@@ -20,7 +19,6 @@ from advisor.domain.recommendation import (
     GuidelineOpinion,
     Recommendation,
     ShapeAdvice,
-    Trust,
 )
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
@@ -85,9 +83,9 @@ def _advise(
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
-    trust_grade, trust_reasons = trust.grade(
-        results, decision.word, answer.unmeasured_shapes, gain=gain, is_baseline=is_baseline
-    )
+    missing, imported = answer.unmeasured_shapes, bool(answer.provenance)
+    trust_grade, faults = trust.grade(results, decision.word, missing, gain=gain, imported=imported)
+    to_keep = {each.id: each.deployment_steps for each in catalogue.workflows}
     runner_up = _runner_up(winner, passing, results.baseline)
     candidates = [results.by_arm[each.arm] for each in passing]
     return Recommendation(
@@ -99,7 +97,8 @@ def _advise(
         best_native=next((each.arm for each in passing if each.weight_format is None), None),
         can_try_tf32=_can_try_tf32(answer, catalogue),
         trust=trust_grade,
-        trust_reasons=trust_reasons,
+        trust_faults=faults,
+        gain=gain,
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
         flips=sensitivity.find_flips(winner, eligible, question.priorities),
@@ -114,16 +113,8 @@ def _advise(
         advice_by_shape=advise_by_shape(
             winner, results, by_shape, catalogue.rubric.decision.faster_at_shape
         ),
-        next_steps=tuple(
-            _next_steps(
-                answer,
-                results.by_arm[winner.arm],
-                catalogue.workflows,
-                decision,
-                grade=trust_grade,
-                budget=next_budget,
-            )
-        ),
+        deployment_steps=to_keep.get(winner.workflow, ()),
+        not_installed=_find_not_installed(answer.excluded, catalogue.workflows),
     )
 
 
@@ -139,7 +130,7 @@ def machine_unfit(
 
     `again` is the command that repeats more, empty if no budget does; arms of `late` may lead.
     """
-    reason = trust.find_unfitness(results)[0]
+    reason = results.unfitness[0]
     next_step, joined, longer = "stop other work on this machine and measure again", "and", ""
     if not results.is_busy:
         next_step, joined = "measure on a machine whose processors nothing else uses", "or"
@@ -253,83 +244,18 @@ def agrees_with(
     return None if names(as_good) or not names(measured) else False
 
 
-def _next_steps(
-    answer: Answer,
-    advised: Measurement,
-    workflows: Sequence[Workflow],
-    decision: Decision,
-    *,
-    grade: Trust,
-    budget: Budget | None,
-) -> list[str]:
-    """Return what to keep and to pin, and what makes the answer better founded.
-
-    What runs later is then what was measured. An answer that is not clear, or has little evidence,
-    is settled first. `budget` is that of a further run. How an arm that is alone is compared, the
-    headline says.
-    """
-    steps = next((each.deployment_steps for each in workflows if each.id == advised.workflow), ())
-    pins = ", ".join(f"{name} {version}" for name, version in sorted(advised.versions.items()))
-    keep = [*steps, *([f"pin the versions that were measured: {pins}"] if pins else [])]
-    unbuilt = [
-        f"{build.arm} was {'stopped while it was' if build.started else 'not'} built, "
-        f"so its speed is not known: {build.fix}"
-        for build in answer.results.stopped_builds
-        if build.fix and build.arm not in decision.outstanding
-    ]
-    left_out = [
-        f"to measure {each.title} too: {answer.question.ask_again(workflows=None)}"
-        for each in answer.excluded
-        if each.arm == PLAIN_COMPILE and each.status == "excluded" and not each.fix
-        # The same compiler with a static cache, for generated text, needs no such comparison.
-        if not advised.workflow.startswith(PLAIN_COMPILE)
-    ]
-    others = [*unbuilt, *_installation_steps(answer.excluded, workflows)]
-    settle = _settling_steps(answer, decision, grade, budget) if len(answer.scores) > 1 else []
-    if decision.word in {"LIKELY", "OPEN"}:
-        return [*settle, *left_out, *others, *keep]
-    return [*settle, *left_out, *keep, *others]
-
-
-def _settling_steps(
-    answer: Answer, decision: Decision, grade: Trust, budget: Budget | None
-) -> list[str]:
-    late = [each for each in answer.unmeasured if each.arm in decision.outstanding]
-    again = answer.question.ask_again
-    fix = next(filter(None, (each.fix for each in late)), again(all_arms=True))
-    steps = [f"to measure {join_names([each.title for each in late])} too: {fix}"] if late else []
-    is_noisy = decision.word == "OPEN" or grade == "D"
-    if is_noisy or (decision.word == "LIKELY" and decision.needed_repetitions):
-        changes = {"wait_for_quiet": "5min"} if is_noisy or budget is None else {}
-        changes |= {"budget": budget.name} if budget else {}
-        steps.append(f"to repeat the leaders: {again(**changes)}")
-    return steps
-
-
-def _installation_steps(
+def _find_not_installed(
     excluded: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
-) -> list[str]:
-    """Return how to install what is missing: each command once, one for all environments.
+) -> dict[str, str]:
+    """Return the arms that can be installed, with the environment to create, if it is their own.
 
     A single arm lacks what writes its checkpoint, which other arms may lack too. A run that is kept
     may miss what is no longer measured.
     """
     dropped = {each.id for each in workflows if each.not_measured}
     absent = [each for each in excluded if each.status == "not-installed" and each.fix]
-    missing = [each for each in absent if each.workflow not in dropped]
-    environments = {
-        each.id: each.environment_name for each in workflows if each.environment.kind == "own"
-    }
-    together = [each.arm for each in missing if each.arm in environments]
-    others = dict[str | None, list[str]]()
-    for each in missing:
-        if each.arm not in environments:
-            others.setdefault(each.fix, []).append(each.arm)
-    steps = [f"to measure {', '.join(arms)} too: {fix}" for fix, arms in others.items()]
-    if together:
-        names = " ".join(dict.fromkeys(environments[workflow] for workflow in together))
-        steps.append(f"to measure {', '.join(together)} too: p3-advisor env create {names}")
-    return steps
+    own = {each.id: each.environment_name for each in workflows if each.environment.kind == "own"}
+    return {each.arm: own.get(each.arm, "") for each in absent if each.workflow not in dropped}
 
 
 def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:

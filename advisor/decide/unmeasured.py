@@ -147,8 +147,9 @@ def _measuring_step(header: Header, state: RunState, early_end: UserError | None
         return None
     if state.finished:
         return more_time(state, header.question)
-    goes_on = early_end is None or state.can_go_on
-    return f"p3-advisor resume {header.run_id}" if goes_on else early_end.next_step
+    if early_end is None or state.can_go_on:
+        return f"p3-advisor resume {header.run_id}"
+    return early_end.next_step
 
 
 def _too_slow(missing: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:

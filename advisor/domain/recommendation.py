@@ -12,6 +12,12 @@ from probes.shape import Shape
 
 #: Grades of the evidence behind a decision, best first, so the greater of two is the lower trust.
 Trust = Literal["A", "B", "C", "D"]
+#: What lowers the trust; the figures are those of the results. A fault of `Lacking` costs a grade,
+#: and all disturbances and what was unsteady together cost one.
+Lacking = Literal["unchecked", "not-repeated", "processes-assumed", "gain-in-doubt"]
+Disturbance = Literal["noise", "discarded", "busy"]
+Unsteady = Literal["noise-unknown", "stalled", "contradictory", "not-sustained", "shifted", "cold"]
+TrustFault = Literal["imported", "open", "not-measured", Lacking, Disturbance, Unsteady]
 
 #: Direction in which a weight changes.
 Side = Literal["less", "more"]
@@ -158,11 +164,13 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     best_native: str | None = None
     #: Whether float32 was asked for on a GPU that has TF32, which was not tried.
     can_try_tf32: bool = False
-
     arm: str
     workflow: str
     trust: Trust
-    trust_reasons: tuple[str, ...]
+    #: What keeps the trust from being higher; those that alone cause a D come first.
+    trust_faults: tuple[TrustFault, ...] = ()
+    #: The speed-up in question: of the arm, or one that none has over an advised baseline.
+    gain: float = 1.0
     runner_up: str | None
     #: Lead in score over the runner-up.
     margin: float | None
@@ -176,7 +184,10 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
-    next_steps: tuple[str, ...]
+    #: What keeps the builds of the arm, and the arms that are not installed, with the environment
+    #: to create for them; empty without one.
+    deployment_steps: tuple[str, ...] = ()
+    not_installed: dict[str, str] = {}
 
     def bounds_of(self, flip: Flip) -> tuple[float, float]:
         """Return the weights from which and up to which the arm of a flip is advised."""

@@ -12,6 +12,7 @@ from advisor.domain.measurement import Cell, Measurement, VisitCounts
 from advisor.domain.question import WeightFormat
 from advisor.domain.rubric import Basis
 from advisor.domain.serving import ServingResults
+from advisor.domain.text import format_share
 from probes.events import Peaks
 from probes.facts import InputSpec
 from probes.shape import Shape
@@ -179,6 +180,21 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_busy or self.is_noisy
 
     @property
+    def unfitness(self) -> list[str]:
+        """Why nothing that was measured can be trusted; errors say it, too."""
+        reasons = {self.describe_unfit(): self.is_busy, self.describe_noise(): self.is_noisy}
+        return [reason for reason, is_so in reasons.items() if is_so]
+
+    def describe_unfit(self) -> str:
+        visits = self.visits
+        return f"the machine was busy or throttled during {visits.unfit} of {visits.kept} visits"
+
+    def describe_noise(self) -> str:
+        noise = self.noise_floor or 0.0
+        shown = format_share(noise, 1) if noise <= 1 else "over 100 %"
+        return f"equal processes may differ by {shown}"
+
+    @property
     def cells(self) -> list[tuple[str, Cell]]:
         """The cells of all arms, each with its arm."""
         return [(each.arm, cell) for each in self.measurements for cell in each.cells]
@@ -193,6 +209,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
             for arm, cell in self.cells
             if arm != self.baseline and cell.shape == shape
         )
+
+    @property
+    def fewest_process_differences(self) -> int:
+        shapes = {cell.shape for arm, cell in self.cells if arm != self.baseline}
+        return min(map(self.process_differences, shapes), default=0)
 
 
 Evidence = Literal["measured", "imported", "inferred", "declared"]

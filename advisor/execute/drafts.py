@@ -23,7 +23,6 @@ from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, Question
-from advisor.domain.recommendation import Trust
 from advisor.domain.results import Platform
 from advisor.domain.run_events import ArmsPlanned, LoggedEvent, OtherPlatformFound, RunEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
@@ -182,11 +181,6 @@ def draft_again(
     return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue))
 
 
-#: Best trust grade of an imported answer: whether this machine is like the one of the run is not
-#: known.
-BEST_TRUST: Trust = "B"
-
-
 def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
     """Return the answer of this question's newest finished run on such a GPU; None without one."""
     catalogue = context.catalogue(run_options.rubric)
@@ -207,21 +201,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
     header = msgspec.structs.replace(header, question=stored_question, catalogue=with_rubric)
     origin = describe_origin(header, context.now())
     answer = answer_from_stored(header, state, f"run {header.run_id}", provenance=origin)
-    advice = answer.recommendation
-    if advice is not None:
-        another_machine = (
-            "run p3-advisor on the machine that will serve, if it is not the one of run "
-            f"{header.run_id}"
-        )
-        advice = msgspec.structs.replace(
-            advice,
-            trust=max(advice.trust, BEST_TRUST),
-            trust_reasons=(origin, *advice.trust_reasons),
-            next_steps=(another_machine, *advice.next_steps),
-        )
-    return msgspec.structs.replace(
-        answer, recommendation=advice, rerun_command=command_of(run_options)
-    )
+    return msgspec.structs.replace(answer, rerun_command=command_of(run_options))
 
 
 def find_run(

@@ -14,6 +14,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.plan import EAGER
 from advisor.recipes.server import REQUEST, serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, KEEPS_MEMORY, call_as_given, lines_for, shorten
+from advisor.report.advice_lines import describe_steps, trust_reasons
 from advisor.report.cost import cost_line
 from advisor.report.formatting import PLACE
 from advisor.report.further_lines import describe_changed_states, keeps_memory
@@ -92,7 +93,7 @@ def short_answer_lines(
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     cost = f"Cost: {cost_line(answer, decided.advised, has_details=has_details)}. "
-    reasons = [each for each in advice.trust_reasons if each not in certainty]
+    reasons = [each for each in trust_reasons(answer) if each not in certainty]
     trust = [f"Trust {advice.trust}", *(each.partition(":")[0] for each in reasons[:1])]
     if left := len(reasons[1:]):
         trust[-1] += f", and {text.write_count(left, 'other reason')}"
@@ -204,5 +205,4 @@ def how_to_remeasure(answer: Answer) -> list[str]:
 def next_steps(answer: Answer) -> list[str]:
     """Return what to do next, the most urgent first."""
     problem = [answer.problem.next_step] if answer.problem else []
-    advice = answer.recommendation
-    return [*problem, *how_to_remeasure(answer), *(advice.next_steps if advice else ())]
+    return [*problem, *how_to_remeasure(answer), *describe_steps(answer)]

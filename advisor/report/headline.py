@@ -13,7 +13,6 @@ from typing import Literal
 import msgspec
 
 from advisor.decide.rivals import arms_as_good, find_faster_arm, is_baseline_as_good
-from advisor.decide.trust import find_unfitness
 from advisor.domain import text
 from advisor.domain.answer import AdvisedAnswer, Answer, UnmeasuredArm, is_out_of_time
 from advisor.domain.errors import BudgetSpentError, RunIsActiveError
@@ -22,6 +21,7 @@ from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.recommendation import ChosenFor, Decision
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.report import further_lines, other_arms
+from advisor.report.advice_lines import describe_steps, trust_reasons
 
 #: What a line of the headline is about.
 HeadlinePart = Literal[
@@ -51,10 +51,19 @@ class AnswerDocument(Answer, frozen=True, kw_only=True):
 
     #: The answer in a few lines of text; short outputs show some of them.
     headline: tuple[HeadlineLine, ...]
+    #: Why the trust is not higher.
+    trust_reasons: tuple[str, ...] = ()
+    #: What to keep, and what makes the answer better founded.
+    next_steps: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, answer: Answer) -> AnswerDocument:
-        return cls(**msgspec.structs.asdict(answer), headline=write_headline(answer))
+        return cls(
+            **msgspec.structs.asdict(answer),
+            headline=write_headline(answer),
+            trust_reasons=tuple(trust_reasons(answer)),
+            next_steps=tuple(describe_steps(answer)),
+        )
 
 
 #: The reason why one of two arms with close scores is advised.
@@ -241,7 +250,7 @@ def _why_not_clear(decided: AdvisedAnswer) -> list[str]:
         reasons.append(f"best, or about as good, with {certainty}")
     if not found.fit and decided.is_baseline:
         # The reason follows the speed of another arm.
-        reasons.append(" and ".join(find_unfitness(decided.answer.results)))
+        reasons.append(" and ".join(decided.answer.results.unfitness))
     if found.timed_once:
         reasons.append(_timed_once(decided))
     if not found.checked:
@@ -300,7 +309,7 @@ def _speed(decided: AdvisedAnswer) -> str:
     measured = "the request rate of" if further_lines.describe_goodput(decided) else "as fast as"
     speed = f"{shown.capitalize()} {measured} {baseline}"
     if unfit:
-        return f"{speed}: {' and '.join(find_unfitness(decided.answer.results))}."
+        return f"{speed}: {' and '.join(decided.answer.results.unfitness)}."
     return f"{speed}{_by_shape(decided)}"
 
 

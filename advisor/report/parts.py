@@ -25,6 +25,7 @@ from advisor.domain.text import (
     write_speedup,
 )
 from advisor.report import generation
+from advisor.report.advice_lines import describe_steps, trust_reasons
 from advisor.report.formatting import Column, ReportTable, Section, format_error, table_rows
 from advisor.report.other_arms import flip_lines
 from advisor.report.ranking import write_fact
@@ -156,8 +157,8 @@ def sections(answer: Answer) -> list[Section]:
             Section("change", "What would change the answer", [*flip_lines(answer), *effects]),
             Section("cost", "Cost of serving", _cost_lines(answer, advice)),
             Section("advice", "Published advice", _guideline_lines(advice)),
-            Section("next", "Next", advice.next_steps),
-            Section("trust", "Why trust is not higher", advice.trust_reasons),
+            Section("next", "Next", describe_steps(answer)),
+            Section("trust", "Why trust is not higher", trust_reasons(answer)),
         ]
     return [section for section in found if section.lines]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import msgspec
 from rich.text import Text
@@ -13,13 +12,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTab, ContentTabs
 
-from advisor.decide.trust import grade
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERION_HEADS, Priorities
 from advisor.domain.errors import NothingViableError
 from advisor.domain.question import Question
 from advisor.report import markdown, parts, ranking
+from advisor.report.advice_lines import trust_reasons
 from advisor.report.answer_lines import code_lines, next_steps, short_answer_lines, stop_notice
 from advisor.report.formatting import Section
 from advisor.report.headline import NO_FLIP, first_line
@@ -159,7 +158,7 @@ def render_pane(answer: Answer, pane: str) -> str:
         found["next"] = Section("next", PANES["next"], [*steps, NEXT_KEYS])
     if answer.recommendation is None:
         found["why"] = Section("why", PANES["why"], [first_line(answer), *steps[:1]])
-        found["trust"] = Section("trust", PANES["trust"], _trust_reasons(answer))
+        found["trust"] = Section("trust", PANES["trust"], trust_reasons(answer))
     if answer.question.workflows:
         found["unasked"] = Section("unasked", "Not asked for", _unasked_lines(answer))
     shown = [found[name] for name in PANE_SECTIONS[pane] if name in found]
@@ -174,14 +173,6 @@ def render_pane(answer: Answer, pane: str) -> str:
         grades = [tables.pop(0)[2:]] if answer.advised else []
         blocks = [*grades, *blocks, *tables]
     return "\n\n".join("\n".join(block) for block in blocks) or EMPTY_PANES[pane]
-
-
-def _trust_reasons(answer: Answer) -> Sequence[str]:
-    """Return what lowers the trust in figures that gave no answer."""
-    if not answer.ranking:
-        return ["Nothing was measured."]
-    gain = answer.ranking[0].speedup.value
-    return grade(answer.results, None, answer.unmeasured_shapes, gain=gain)[1]
 
 
 def _unasked_lines(answer: Answer) -> list[str]:

@@ -13,13 +13,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import RichLog, Static
 
 from advisor.decide.load_blocks import levels_of, valid_blocks
-from advisor.decide.trust import find_disturbances, find_unfitness
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_milliseconds, format_number, format_share, write_speedup
+from advisor.report.advice_lines import describe_disturbances
 from advisor.report.formatting import plain_table, table_rows
 from advisor.report.headline import first_line
 from advisor.report.other_arms import describe_equals, describe_small_gain
@@ -253,9 +253,8 @@ def describe_leader(
     decided = AdvisedAnswer.of(answer)
     equals = describe_equals(decided, leader.arm) if decided else ""
     gain = describe_small_gain(decided) if decided and decided.advised.arm == leader.arm else ""
-    disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
     told = [panels.printable(each, 300) for each in (gain, equals) if each]
-    doubts = [*told, *disturbances[:1]]
+    doubts = [*told, *describe_disturbances(answer.results)[:1]]
     return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")
 
 

@@ -21,6 +21,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.model import FactoryModel, Model
 from advisor.domain.run_state import ProcessState
 from advisor.domain.workflow import DeclaredArm, Workflow
+from advisor.report.advice_lines import trust_reasons
 from advisor.report.further_lines import describe_precision
 from probes.accuracy import Accuracy, AccuracyClass, Checked, Fault, TextScores, UserMetric
 
@@ -106,7 +107,7 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
     checked = advise_by_accuracy(with_accuracy("fast", 4.0, "exact", Accuracy(relative_error=1e-7)))
     assert (checked.decision.word, unchecked.decision.word) == ("CLEAR", "LIKELY")
     assert unchecked.advice.trust >= checked.advice.trust
-    assert set(unchecked.advice.trust_reasons) > set(checked.advice.trust_reasons)
+    assert set(unchecked.advice.trust_faults) > set(checked.advice.trust_faults)
     assert (unchecked.advice.best_exact, checked.advice.best_exact) == (BASELINE, "fast")
     assert built_answers.headline(unchecked.answer, "accuracy")
     assert not built_answers.headline(checked.answer, "accuracy")
@@ -118,7 +119,7 @@ def test_unchecked_outputs_of_the_advised_baseline_leave_the_choice_clear() -> N
     found = advise_by_accuracy(slow, baseline=slow.correctness)
     assert (found.advice.arm, found.decision.word) == (BASELINE, "CLEAR")
     assert not built_answers.headline(found.answer, "accuracy")
-    assert any("type int" in reason for reason in found.advice.trust_reasons)
+    assert any("type int" in reason for reason in trust_reasons(found.answer))
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,8 @@ from drawn import weights
 from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
-from kept.runs import decide_run
 from recorded_runs import SECONDS, make_header, make_run
 
-from advisor.ask import planning
 from advisor.decide import recommend, scoring
 from advisor.decide.costs import break_even, find_break_even, first_to_serve, price
 from advisor.domain.answer import RankedArm, UnmeasuredArm
@@ -39,11 +37,11 @@ from advisor.domain.measurement import (
     Throughput,
     VisitCounts,
 )
-from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results, ScoredArm, StoppedBuild
+from advisor.domain.results import Results, ScoredArm
 from advisor.domain.workflow import Environment
+from advisor.report.advice_lines import describe_steps, trust_reasons
 from advisor.report.answer_files import answer_of_run
 from advisor.store.store import Store
 
@@ -339,73 +337,8 @@ def test_tiers_and_recommendations_match_their_golden_files(
     if noise == 0.03:
         expect(f"tiers-{case}", answer.scores)
     advice = msgspec.to_builtins(answer.recommendation)
-    headline = {"headline": built_answers.headline(answer)}
-    expect(f"advice-{case}-{noise:g}", headline | advice)
-
-
-def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) -> None:
-    measurement = builders.measurement("compiled", versions={"triton": "3.6.0", "torch": "2.12.0"})
-    head = builders.header_of(
-        builders.workflow("other", deployment_steps=("another",)),
-        builders.workflow("compiled", deployment_steps=("keep the cache",)),
-    )
-    arms = [builders.scored_arm("compiled")]
-    expect("next-steps-pinned", recommend_for(builders.results(measurement), arms, head).next_steps)
-
-
-def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
-    expect: Expect,
-) -> None:
-    results = replace(
-        builders.results(builders.measurement("compiled", versions={})),
-        stopped_builds=(
-            StoppedBuild(arm="engine", fix="allow more with --max-build-times"),
-            StoppedBuild(arm="exported", started=False, fix="ask for more with --requests"),
-        ),
-    )
-    advice = recommend_for(results, [builders.scored_arm("compiled")])
-    expect("next-steps-unbuilt", advice.next_steps)
-
-
-def test_one_command_creates_all_missing_environments() -> None:
-    own = Environment(kind="own", name="shared-by-two")
-    head = builders.header_of(
-        builders.workflow("one"),
-        builders.workflow("first", environment=own),
-        builders.workflow("second", environment=own),
-        builders.workflow("third", environment=Environment(kind="own")),
-    )
-    missing = [builders.unmeasured(name, fix="a command") for name in ("first", "second", "third")]
-    missing += [builders.unmeasured("first", arm=f"first/{each}", fix="again") for each in "ab"]
-    results = builders.results(builders.measurement("compiled", versions={}))
-    advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
-    of_arms, step = advice.next_steps
-    assert of_arms == "to measure first/a, first/b too: again"
-    assert step.partition("p3-advisor ")[2].split() == ["env", "create", "shared-by-two", "third"]
-
-
-@pytest.mark.parametrize(
-    ("run", "name"),
-    [("h100-resnet-50-float32", "liger"), ("h200-generate-demo-llama", "torch.compile, Inductor")],
-)
-def test_what_is_not_measured_any_more_or_advised_in_another_form_is_no_step(
-    run: str, name: str
-) -> None:
-    steps = built_answers.advice_of(decide_run(run)).next_steps
-    named = [step.partition(" too: ")[0] for step in steps if step.startswith("to measure ")]
-    assert steps
-    assert not any(name in each for each in named)
-
-
-@pytest.mark.parametrize("left_out", [(), (PLAIN_COMPILE,)])
-def test_what_the_user_left_out_is_no_step(left_out: tuple[str, ...]) -> None:
-    question = builders.question(workflows=("one",), leave_out=left_out)
-    known = builders.catalogue(builders.workflow("one"), builders.workflow(PLAIN_COMPILE))
-    made = planning.plan(question, builders.machine(), known)
-    missing = [UnmeasuredArm.of(each, each.workflow) for each in made.excluded]
-    advice = advise_scored([builders.scored_arm("one")], question=question, excluded=missing)
-    proposed = any(f"to measure {PLAIN_COMPILE} too" in step for step in advice.next_steps)
-    assert proposed == (not left_out)
+    texts = {"headline": built_answers.headline(answer), "next_steps": describe_steps(answer)}
+    expect(f"advice-{case}-{noise:g}", {**texts, "trust_reasons": trust_reasons(answer), **advice})
 
 
 def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
@@ -441,7 +374,7 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
     answer = answer_of_run(run)
     certainty = built_answers.advised(answer).decision
     assert (certainty.word, bool(certainty.needed_repetitions)) == ("OPEN", True)
-    line = " ".join(built_answers.advised(answer).advice.next_steps)
+    line = " ".join(describe_steps(answer))
     named = {name for name in presets.budgets if f"--budget {name}" in line}
     assert named == {following} - {spent}
     assert recommend.further_budget(answer, run.header().catalogue).name == following

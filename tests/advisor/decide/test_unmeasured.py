@@ -33,6 +33,7 @@ from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault
+from advisor.report.advice_lines import describe_steps
 from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import how_to_remeasure
 from advisor.store.runs import Run
@@ -238,7 +239,7 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("may be better" in certainty) == is_outstanding
     step = f"to measure {left.title} too: "
-    assert found.advice.next_steps[0].startswith(step) == is_outstanding
+    assert describe_steps(found.answer)[0].startswith(step) == is_outstanding
     varies = unmeasured("late/slow", "nondeterministic", "slow")
     beside = built_answers.advised(answer(left, also=(varies,))).decision.outstanding
     assert beside == ((left.arm,) if is_outstanding and left.arm != LATE else ())

@@ -21,6 +21,7 @@ from advisor.domain.errors import BuildsAreGoneError, UserError
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
 from advisor.execute.execution import execute
+from advisor.report.advice_lines import describe_steps
 from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from probes.events import PhaseStarted, Prepared, Ready
@@ -246,7 +247,7 @@ def test_only_arms_without_a_failure_complete_and_have_measurements(
 def test_arms_whose_builds_were_stopped_are_next_steps(answer: Answer) -> None:
     stopped = {f"misbehaving/{option}" for option in STUCK}
     assert {build.arm for build in answer.results.stopped_builds} == stopped
-    steps = builders.known(answer.recommendation).next_steps
+    steps = describe_steps(answer)
     assert all(any(step.startswith(f"{arm} ") for step in steps) for arm in stopped)
 
 
@@ -261,7 +262,7 @@ def test_stalled_calls_are_counted_and_lower_the_trust(answer: Answer) -> None:
     calm = builders.replace(results, visits=builders.replace(results.visits, stalled_calls=0))
     with_stalls, without = ({*trust.grade(each, "CLEAR", gain=1.5)[1]} for each in (results, calm))
     assert with_stalls > without
-    assert with_stalls - without <= {*builders.known(answer.recommendation).trust_reasons}
+    assert with_stalls - without <= {*builders.known(answer.recommendation).trust_faults}
 
 
 @pytest.mark.usefixtures("run")

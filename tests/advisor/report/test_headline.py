@@ -32,6 +32,7 @@ from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_apart, join_names
 from advisor.domain.workflow import Workflow
 from advisor.report import text_report
+from advisor.report.advice_lines import describe_steps
 from advisor.report.answer_lines import answer_lines, short_answer_lines
 from advisor.report.further_lines import describe_changed_states, describe_goodput
 from advisor.report.headline import write_headline
@@ -207,7 +208,7 @@ def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:
     assert found.decision.word == "OPEN"
     assert {*found.decision.contenders} == {"one", "two"}
     assert found.decision.needed_repetitions is not None
-    assert "--wait-for-quiet" in found.advice.next_steps[0], "what settles it comes first"
+    assert "--wait-for-quiet" in describe_steps(found.answer)[0], "what settles it comes first"
     expect("headline-open", built_answers.headline(found.answer))
 
 
@@ -216,7 +217,7 @@ def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> N
     found = advise_between(replace(measured("once", 2.0), cells=cells))
     assert (found.decision.word, found.decision.timed_once) == ("LIKELY", ("once",))
     assert found.decision.lost_speed == 0
-    assert " --budget " in found.advice.next_steps[0], "what settles it comes first"
+    assert " --budget " in describe_steps(found.answer)[0], "what settles it comes first"
     answer = built_answers.with_question(found.answer, workflows=("once",))
     restricted = write_headline(answer)[1].text
     told = [*built_answers.headline(found.answer, "certainty"), restricted]

@@ -267,7 +267,7 @@ def test_the_line_has_every_known_figure() -> None:
 
 def lines(name: str, **changes: Any) -> Sequence[str]:
     """Return the lines of a section of a report with these optional parts; none if it is absent."""
-    advice = {"costs": (), "guideline": None, "next_steps": (), **changes}
+    advice = {"costs": (), "guideline": None, **changes}
     answer = built_answers.with_advice(built_answers.answer(), **advice)
     return next((each.lines for each in parts.sections(answer) if each.name == name), ())
 

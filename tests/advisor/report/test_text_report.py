@@ -268,9 +268,9 @@ def test_a_run_without_measurements_has_no_ranking() -> None:
 
 
 def test_reasons_and_the_command_for_all_figures_come_last() -> None:
-    made = built_answers.with_advice(built_answers.answer(), trust_reasons=("noise",))
+    made = built_answers.with_advice(built_answers.answer(), trust_faults=("not-repeated",))
     lines = text_report.render(made).splitlines()
-    assert lines[-3:-1] == ["Why trust is not higher:", "  noise"]
+    assert lines[-3:-1] == ["Why trust is not higher:", "  no arm was repeated in a fresh process"]
     assert f"p3-advisor show {made.run_id} --json" in text_report.render(made).splitlines()[-1]
 
 
