@@ -217,29 +217,24 @@ def fill_fake_probes(probes: pathlib.Path) -> None:
     shutil.copytree(catalogue_files.probes_directory(), probes, ignore=replaced)
     shutil.copytree(FAKES / "probes" / "workflows", probes / "workflows", ignore=IGNORED)
     (probes / "workflows" / "__init__.py").write_text('"""Simulated workflows."""\n')
-    for name, long, short in (
-        ("runtime/cells.py", "request.warmup_seconds,", "request.warmup_seconds / 20,"),
-        ("timing.py", "visit_seconds / typical_seconds", "visit_seconds / 3 / typical_seconds"),
-    ):
-        text = (probes / name).read_text()
-        assert text.count(long) == 1
-        (probes / name).write_text(text.replace(long, short))
 
 
 @pytest.fixture(scope="session")
 def fake_probes(make_once: MakeOnce) -> pathlib.Path:
-    """The real worker and harness with simulated workflows, warm at once and with short visits."""
+    """The real worker and harness with simulated workflows."""
     return make_once("probes", fill_fake_probes)
 
 
 @pytest.fixture(scope="session")
 def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The shipped catalogue with fake workflows, short deadlines, checks and standard budget."""
+    """The shipped catalogue with fake workflows, short calls, deadlines and standard budget."""
     catalogue = tmp_path_factory.mktemp("fakes") / "catalogue"
     shutil.copytree(catalogue_files.catalogue_directory(), catalogue, ignore=IGNORED)
     shutil.copy(FAKES / "catalogue" / "workflows.toml", catalogue / "workflows.toml")
     sessions.shorten(
         catalogue / "presets.toml",
+        ("visit_seconds = 0.05", "visit_seconds = 0.016"),
+        ("cpu = 0.2, cuda = 0.3", "cpu = 0.01, cuda = 0.01"),
         ("measure = 120", "measure = 3"),
         ("measuring_seconds = 120", "measuring_seconds = 4"),
         ("= 40\nnew_", "= 0.4\nnew_"),

@@ -45,11 +45,17 @@ def run_config(
 ) -> RunConfig:
     """Return what workers share whose files are in `directory`; `asked` is of the question.
 
-    Further arguments are fields of the header.
+    Further arguments are fields of the header. Visits and warm-ups are short.
     """
     question = builders.question(**{"python": sys.executable, **asked})
+    header = builders.header(question=question, **changes)
+    presets = builders.replace(
+        header.catalogue.presets, visit_seconds=0.016, warmup_seconds={question.device: 0.01}
+    )
     return RunConfig(
-        header=builders.header(question=question, **changes),
+        header=builders.replace(
+            header, catalogue=builders.replace(header.catalogue, presets=presets)
+        ),
         arms_directory=directory / "arms",
         scratch_directory=directory / "scratch",
         probes_directory=probes,

@@ -9,7 +9,7 @@ import msgspec
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.constraints import Priorities
 from advisor.domain.model import SyntheticModel
-from advisor.domain.question import Budget, Dtype, Question
+from advisor.domain.question import Budget, DeviceKind, Dtype, Question
 from advisor.domain.rubric import Guideline, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import EngineMemory, Workflow
@@ -103,8 +103,7 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True):
     early_seconds: Annotated[float, msgspec.Meta(ge=0)]
     #: Seconds of the run by which builds are quick: on a GPU the first race waits for these.
     quick_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    #: Seconds after which the first race does not wait for further early builds, and seconds of
-    #: building between two races.
+    #: Seconds until the first race waits for no further early build, and of builds between races.
     first_race_seconds: Annotated[float, msgspec.Meta(ge=0)]
     race_interval_seconds: Annotated[float, msgspec.Meta(ge=0)]
     #: The factor by which the gain of an arm over another one may exceed that of all kept runs.
@@ -174,6 +173,11 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True):
     default_budget: str
     priorities: dict[str, Preset]
     budgets: dict[str, Budget]
+    #: Wall time of the calls of a visit, and the least one of a warm-up on each kind of device.
+    visit_seconds: Annotated[float, msgspec.Meta(gt=0)] = 0.05
+    warmup_seconds: dict[DeviceKind, Annotated[float, msgspec.Meta(ge=0)]] = msgspec.field(
+        default_factory=lambda: {"cpu": 0.2, "cuda": 0.3}
+    )
     #: Seconds after which a worker that is still in a phase is killed.
     deadlines: dict[Phase, Annotated[float, msgspec.Meta(gt=0)]]
     visit_limits: VisitQualityLimits

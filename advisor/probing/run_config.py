@@ -22,12 +22,8 @@ from probes.outcome import Phase
 
 #: Rules of accuracy that workers do not use.
 UNUSED_RULES = {"source", "quantised", "losses"}
-#: Wall time of the calls of one visit.
-VISIT_SECONDS = 0.05
 #: Number of input sets that alternate. A call that generates reads many tokens, so two suffice.
 INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
-#: The clocks of a GPU need longer to settle than those of a CPU.
-WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.3}
 #: Role of each worker that does not measure an arm, by its id.
 ROLES = {REFERENCE: "reference", SNIPPET: "snippet", BASELINE_SNIPPET: "snippet"}
 
@@ -106,7 +102,7 @@ class RunConfig:
             threads=self.threads,
             trust_remote_code=question.trust_remote_code,
             allow_pickle=question.allow_pickle,
-            visit_seconds=VISIT_SECONDS,
+            visit_seconds=catalogue.presets.visit_seconds,
             most_host_slowdown=catalogue.presets.visit_limits.most_host_slowdown,
             accuracy=accuracy_thresholds(rules_of(planned, catalogue.accuracy, question.accuracy)),
             checks_repeats=is_first,
@@ -115,7 +111,7 @@ class RunConfig:
             shared_directory=str(shared),
             scratch_directory=str(scratch),
             input_sets=INPUT_SETS[task],
-            warmup_seconds=WARMUP_SECONDS[question.device],
+            warmup_seconds=catalogue.presets.warmup_seconds[question.device],
             minimum_engaged_share=catalogue.rubric.minimum_engaged_share,
             sandbox=question.sandbox,
             long_text=self._long_text() if is_first else {},

@@ -22,18 +22,20 @@ from onnx_texts import write_onnx
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.domain.errors import MachineUnfitError
-from advisor.probing import run_config
 from advisor.report.answer_files import answer_of_run
 from advisor.store.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-#: Takes calls as steady at once, because waiting for it keeps all processors busy.
-AT_ONCE = """
-from advisor.probing import run_config
+#: The program with another catalogue.
+PROGRAM = """
+import pathlib, sys
+from advisor.ask import catalogue_files
+
+catalogue = pathlib.Path(sys.argv.pop(1))
+catalogue_files.catalogue_directory = lambda: catalogue
 from advisor.cli import main
 
-run_config.WARMUP_SECONDS = {"cpu": 0.0}
 main()
 """
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
@@ -58,9 +60,19 @@ network (float[batch, 32] x) => (float[batch, 8] y) {
 
 
 @pytest.fixture
-def run_advisor(home: pathlib.Path) -> RunCli:
+def catalogue(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A catalogue that takes calls as steady at once: waiting for it keeps all processors busy."""
+    directory = tmp_path / "catalogue"
+    shutil.copytree(catalogue_files.catalogue_directory(), directory)
+    sessions.shorten(directory / "presets.toml", ("cpu = 0.2,", "cpu = 0.0,"))
+    return directory
+
+
+@pytest.fixture
+def run_advisor(home: pathlib.Path, catalogue: pathlib.Path) -> RunCli:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", AT_ONCE, "--json", "--gpu", "cpu", *arguments]
+        program = [sys.executable, "-c", PROGRAM, str(catalogue)]
+        command = [*program, "--json", "--gpu", "cpu", *arguments]
         return run_command(command, {"P3_ADVISOR_HOME": str(home), **WITHOUT_HEADERS})
 
     return run
@@ -100,13 +112,10 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(run_advisor: RunCli) ->
 
 
 def test_a_file_of_the_user_is_probed(
-    home: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: pathlib.Path, tmp_path: pathlib.Path, catalogue: pathlib.Path
 ) -> None:
     weights = np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32)
     network = write_onnx(tmp_path / "network.onnx", NETWORK, w=weights, narrow=weights.T[:, :8])
-    monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
-    catalogue = tmp_path / "catalogue"
-    shutil.copytree(catalogue_files.catalogue_directory(), catalogue)
     # The run above repeats its leaders in fresh processes.
     sessions.shorten(catalogue / "presets.toml", ("repeats = 1\n", "repeats = 0\n"))
     context = Context(

@@ -21,7 +21,6 @@ from advisor.domain.run_events import StartMeasured
 from advisor.execute import starts
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
-from advisor.probing import run_config
 from advisor.probing.snippets import open_session
 from advisor.recipes.snippet import StartScripts
 
@@ -42,8 +41,7 @@ WRITE = LOADING + 'torch.save(model, "model.pt")\n'
 
 
 @pytest.fixture
-def starter(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter]:
-    monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
+def starter(tmp_path: pathlib.Path) -> Iterator[Starter]:
     ways: Mapping[str, StartWay] = defaultdict(
         lambda: StartWay(title="way", loads_on="devices", source="page")
     )
@@ -142,7 +140,6 @@ def test_replies_that_are_compared_with_nothing_are_not_right(starter: Starter) 
 def test_a_start_of_a_run_counts_once_its_reply_is_checked(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
     scripts = [
         StartScripts(COLD, EAGER),
         StartScripts("regional", LOADING + CALL.format("model(*inputs) + 1")),

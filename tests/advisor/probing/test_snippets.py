@@ -22,7 +22,6 @@ from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import WorkerSpawned
 from advisor.domain.snippet import Snippet, SnippetPair
-from advisor.probing import run_config
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.probing.snippets import PairedCalls, link_files, make_arm, run_pair
@@ -58,12 +57,6 @@ if __name__ == "__main__":
     tokens = [[(prompt[-1] + step) % 10 for step in ahead] for prompt in prompts.tolist()]
 """
 START_CHILD = "import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session={})\n"
-
-
-@pytest.fixture(autouse=True)
-def no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take calls of microseconds as steady at once: waiting for it takes 20 seconds."""
-    monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
 
 
 def run(
