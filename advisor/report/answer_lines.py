@@ -15,9 +15,9 @@ from advisor.domain.plan import EAGER
 from advisor.recipes.server import REQUEST, serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, KEEPS_MEMORY, call_as_given, lines_for, shorten
 from advisor.report.advice_lines import describe_steps, trust_reasons
+from advisor.report.advised_arm import describe_changed_states, keeps_memory
 from advisor.report.cost import cost_line
 from advisor.report.formatting import PLACE
-from advisor.report.further_lines import describe_changed_states, keeps_memory
 from advisor.report.headline import certainty_line, first_line, write_headline
 from advisor.report.setup_facts import describe_shapes
 from probes.facts import TRAINING_MODE

@@ -1,19 +1,32 @@
-"""What an arm costs its user: code, builds, memory, and the requests that repay them."""
+"""What an arm costs its user: code, builds, memory, new shapes, the requests that repay them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.decide.process_figures import PENDING_SOURCE
 from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.measurement import Measurement
+from advisor.domain.model import FactoryModel
 from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import BreakEven
-from advisor.report.other_arms import wrapper_lines
+from advisor.recipes.snippet import count_wrapper_lines
+from advisor.report.formatting import Section
 from advisor.report.setup_facts import describe_shapes
-from advisor.report.shortcomings import memory_source, new_shape_costs
+from probes.events import NewShapeResult
 from probes.shape import Shape
 
 EAGER_COST = "no build and no change of the code"
+#: Arms of the summary; `explain` and the HTML report have all.
+SUMMARY_ARMS = 3
+#: Length of a stack's message; the JSON document has all of it.
+MOST_CHARACTERS = 90
+UNKNOWN = "no reason is known"
+#: The best first.
+HANDLINGS = ("skipped", "served", "eager", "stalled", "wrong", "refused")
+#: Why the memory is not known of an arm whose worker was to be read at its end.
+NOT_READ = "not known: its worker ended with the run or while others built, so it was not read"
 
 
 def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) -> str:
@@ -129,6 +142,14 @@ def _change(answer: Answer, ranked: RankedArm) -> str:
     return text.join_names(steps)
 
 
+def wrapper_lines(answer: Answer, measured: Measurement) -> int:
+    """Return the lines of a module around the model, which the declared lines do not count."""
+    inputs, model = answer.results.inputs, answer.question.model
+    if inputs is None or not isinstance(model, FactoryModel):
+        return 0
+    return count_wrapper_lines(measured.integration, inputs.tensors)
+
+
 def _memory(answer: Answer, ranked: RankedArm, *, has_details: bool) -> list[str]:
     peak, baseline = ranked.measured.memory_bytes.peak, answer.baseline
     if peak is None:
@@ -141,3 +162,67 @@ def _memory(answer: Answer, ranked: RankedArm, *, has_details: bool) -> list[str
     has_cache = has_details and ranked.scored.adoption.preallocates_cache
     cache = " with preallocated KV cache" if has_cache else ""
     return [f"{text.format_mebibytes(peak)} MiB{cache}{against}"]
+
+
+def memory_source(answer: Answer, measured: Measurement) -> str:
+    """Return where the figure comes from, or why there is none; it may yet come during a run."""
+    source = measured.memory_bytes.source
+    return NOT_READ if source == PENDING_SOURCE and not answer.in_progress else source
+
+
+def describe_new_shape(result: NewShapeResult) -> str:
+    """Return the shape, how it was served and how fast: `batch size 17: served in 1.2 ms`."""
+    reason = result.reason
+    shortened = text.shorten_text(reason or UNKNOWN, MOST_CHARACTERS)
+    # A later call, and the first one, which may compile.
+    first = f"first call {text.format_milliseconds(result.first_call_seconds)} ms"
+    steady = result.steady_seconds
+    later = f" in {text.format_milliseconds(steady)} ms" if steady else ""
+    written = {
+        "served": f"served{later}, {first}{f', {reason}' if reason else ''}",
+        "stalled": f"recompiled, {text.format_seconds(result.first_call_seconds)} s",
+        "eager": f"served by eager code, {reason}",
+        "wrong": f"wrong outputs, {shortened}",
+        "refused": f"refused, {shortened}",
+        "skipped": f"no result, {reason}",
+    }
+    shape = result.shape
+    length = f", length {shape.tokens}" if shape.tokens else ""
+    return f"batch size {shape.batch_size}{length}: {written[result.handling]}"
+
+
+def new_shape_lines(answer: Answer) -> Section:
+    """Return the worst batch size and length of each of the best arms that tried new shapes."""
+    lines = [
+        f"{scored.arm}: {'; '.join(map(describe_new_shape, worst))}"
+        for scored, measured in answer.ranking
+        if (worst := find_worst(measured.new_shape_results))
+    ]
+    return Section("new-shapes", "Shapes that were not built", lines[:SUMMARY_ARMS])
+
+
+def new_shape_costs(answer: Answer, measured: Measurement) -> list[str]:
+    """Return what a call of a shape costs that was not built, if not a usual call."""
+    parts = []
+    for worst in find_worst(measured.new_shape_results):
+        name = "lengths" if worst.shape.tokens else "batch sizes"
+        if worst.handling == "stalled":
+            seconds = text.format_seconds(worst.first_call_seconds)
+            parts.append(f"new {name} recompile ({seconds} s)")
+        elif worst.handling == "eager":
+            parts.append(f"new {name} run eager code")
+        elif worst.handling == "skipped":
+            limit = answer.question.budget.new_shape_seconds
+            parts.append(f"new {name} take {f'over {limit:g} s' if limit else 'very long'}")
+    return parts
+
+
+def find_worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
+    """Return the batch size and the length that were served worst."""
+
+    def badness(result: NewShapeResult) -> tuple[int, float]:
+        return HANDLINGS.index(result.handling), result.first_call_seconds or 0.0
+
+    sizes = [result for result in results if not result.shape.tokens]
+    lengths = [result for result in results if result.shape.tokens]
+    return [max(each, key=badness) for each in (sizes, lengths) if each]

@@ -13,8 +13,7 @@ from advisor.domain.errors import UnknownCriterionError, choose_among
 from advisor.domain.measurement import Interval
 from advisor.domain.rubric import Basis, name_fact
 from advisor.domain.workflow import Workflow
-from advisor.report import shortcomings
-from advisor.report.cost import cost_line
+from advisor.report.cost import cost_line, describe_new_shape
 from advisor.report.formatting import accuracy_line
 from advisor.report.other_arms import describe_certainty
 from advisor.report.ranking import find_arms, is_range, ranking_columns, write_fact
@@ -58,10 +57,7 @@ def explain_arm(
     for name in criteria:
         lines += _criterion_lines(answer, ranked, name)
         if name == "input_flexibility":
-            lines += [
-                f"    {shortcomings.describe_new_shape(each)}"
-                for each in measured.new_shape_results
-            ]
+            lines += [f"    {describe_new_shape(each)}" for each in measured.new_shape_results]
     shares = answer.question.priorities.shares()
     terms = " + ".join(
         f"{shares[name]:.3f} x {scored.ratings[name].grade:.3f} ({name})" for name in CRITERIA

@@ -20,7 +20,7 @@ from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.recommendation import ChosenFor, Decision
 from advisor.domain.results import EQUIVALENCE_MARGIN
-from advisor.report import further_lines, other_arms
+from advisor.report import advised_arm, other_arms
 from advisor.report.advice_lines import describe_steps, trust_reasons
 
 #: What a line of the headline is about.
@@ -87,17 +87,17 @@ def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
         parts += [
             ("certainty", [certainty_line(decided)]),
             ("change", [_how_to_compare(answer) if is_alone else _change(answer)]),
-            ("start", further_lines.describe_start(decided)),
-            ("variant", further_lines.describe_variants(answer)),
+            ("start", advised_arm.describe_start(decided)),
+            ("variant", advised_arm.describe_variants(answer)),
             ("requests", other_arms.describe_requests(decided)),
-            ("load", further_lines.describe_goodput(decided)),
-            ("constraint", further_lines.describe_constraints(decided)),
-            ("quantised", further_lines.describe_quantised(decided)),
-            ("accuracy", further_lines.describe_accuracy(decided)),
-            ("accuracy", further_lines.describe_precision(decided)),
-            ("accuracy", further_lines.describe_reference(answer)),
-            ("accuracy", further_lines.describe_adjustments(answer)),
-            ("accuracy", further_lines.describe_changed_states([decided.advised])),
+            ("load", advised_arm.describe_goodput(decided)),
+            ("constraint", advised_arm.describe_constraints(decided)),
+            ("quantised", advised_arm.describe_quantised(decided)),
+            ("accuracy", advised_arm.describe_accuracy(decided)),
+            ("accuracy", advised_arm.describe_precision(decided)),
+            ("accuracy", advised_arm.describe_reference(answer)),
+            ("accuracy", advised_arm.describe_adjustments(answer)),
+            ("accuracy", advised_arm.describe_changed_states([decided.advised])),
             ("batch-sizes", other_arms.describe_batch_sizes(decided)),
         ]
     return tuple(HeadlineLine(part=part, text=line) for part, lines in parts for line in lines)
@@ -306,7 +306,7 @@ def _speed(decided: AdvisedAnswer) -> str:
         return ""
     baseline, unfit = decided.answer.baseline_title, decided.answer.results.is_unfit
     shown = text.write_speedup(decided.advised.speedup, unfit=unfit, interval=True, in_words=True)
-    measured = "the request rate of" if further_lines.describe_goodput(decided) else "as fast as"
+    measured = "the request rate of" if advised_arm.describe_goodput(decided) else "as fast as"
     speed = f"{shown.capitalize()} {measured} {baseline}"
     if unfit:
         return f"{speed}: {' and '.join(decided.answer.results.unfitness)}."

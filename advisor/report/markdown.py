@@ -6,11 +6,11 @@ import html
 from collections.abc import Collection, Sequence
 
 from advisor.domain.answer import Answer
-from advisor.report import parts
 from advisor.report.answer_lines import answer_lines, code_lines
 from advisor.report.formatting import ReportTable, Section, markdown_table
 from advisor.report.ranking import ranking_rows
 from advisor.report.setup_facts import setup_facts
+from advisor.report.tables import list_sections, list_tables
 from advisor.report.text_report import measured_line
 
 #: Characters that Markdown or embedded HTML would interpret.
@@ -21,7 +21,7 @@ ESCAPES = str.maketrans(
 
 
 def render(answer: Answer) -> str:
-    found, (first, *others) = parts.sections(answer), answer_lines(answer)
+    found, (first, *others) = list_sections(answer), answer_lines(answer)
     origin = ", imported or stored elsewhere" if answer.foreign else ""
     run = f"{escape(answer.run_id)}{origin}, {answer.created.isoformat()}"
     blocks = [
@@ -30,7 +30,7 @@ def render(answer: Answer) -> str:
         # Nothing in such a block can end it.
         [f"    {line}" for line in code_lines(answer)],
         escaped_table(ranking_rows(answer, has_intervals=True), {1}),
-        *(table(each) for each in parts.tables(answer)),
+        *(table(each) for each in list_tables(answer)),
         *(section(each) for each in found if each.name == "trust"),
         *(
             _folded(html.escape(each.title), bullets(each.lines))

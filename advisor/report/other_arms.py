@@ -7,12 +7,11 @@ import math
 from advisor.decide import rivals
 from advisor.decide.sensitivity import SAME_SCORE, grades_of
 from advisor.domain.answer import AdvisedAnswer, Answer
-from advisor.domain.measurement import Measurement
-from advisor.domain.model import FactoryModel, OnnxModel
+from advisor.domain.model import OnnxModel
 from advisor.domain.recommendation import Flip, ShapeAdvice
 from advisor.domain.results import ScoredArm
 from advisor.domain.text import ROUNDING, format_weights, join_names, write_count, write_speedup
-from advisor.recipes.snippet import count_wrapper_lines
+from advisor.report.cost import wrapper_lines
 from advisor.report.setup_facts import describe_shapes, own_shapes
 
 #: Larger shares of draws are shown as "over 99 %", because other draws could differ.
@@ -73,14 +72,6 @@ def describe_faster(decided: AdvisedAnswer) -> str:
     if decided.is_baseline and best is not None and not is_named:
         sentences.append(f"Next workflow by score: {best.title} ({describe_gain(answer, best)}).")
     return " ".join(sentences)
-
-
-def wrapper_lines(answer: Answer, measured: Measurement) -> int:
-    """Return the lines of a module around the model, which the declared lines do not count."""
-    inputs, model = answer.results.inputs, answer.question.model
-    if inputs is None or not isinstance(model, FactoryModel):
-        return 0
-    return count_wrapper_lines(measured.integration, inputs.tensors)
 
 
 def describe_gain(answer: Answer, scored: ScoredArm) -> str:

@@ -17,12 +17,14 @@ from markupsafe import Markup
 
 from advisor.domain import constraints, text
 from advisor.domain.answer import Answer
-from advisor.report import parts, pictures, shortcomings
+from advisor.report import pictures
 from advisor.report.answer_lines import answer_lines, code_lines
+from advisor.report.bottlenecks import describe_bottlenecks
+from advisor.report.cost import describe_new_shape, memory_source
 from advisor.report.formatting import ERROR_LEGEND, accuracy_cell, accuracy_line
-from advisor.report.limits import describe_limits
 from advisor.report.ranking import ranking_columns, write_fact
 from advisor.report.setup_facts import setup_facts
+from advisor.report.tables import list_sections, list_tables
 from advisor.report.text_report import measured_line
 
 
@@ -39,8 +41,8 @@ def render(answer: Answer, recipe: str | None = None) -> str:
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
         ranking_data=_ranking_data(answer),
-        tables=parts.tables(answer),
-        sections={section.name: section.lines for section in parts.sections(answer)},
+        tables=list_tables(answer),
+        sections={section.name: section.lines for section in list_sections(answer)},
         ranking=ranking,
         criteria={name: name.replace("_", " ") for name in constraints.CRITERIA},
         pillars=constraints.PILLARS,
@@ -49,9 +51,9 @@ def render(answer: Answer, recipe: str | None = None) -> str:
         # On GPUs, the throughput of a forward pass is of calls that do not wait for each other.
         has_streamed_calls=answer.question.device == "cuda" and units == {"samples/s"},
         pictures=pictures.draw(answer),
-        limits=describe_limits(answer),
+        limits=describe_bottlenecks(answer),
         memory_sources=sorted(
-            {shortcomings.memory_source(answer, each) for each in answer.results.measurements}
+            {memory_source(answer, each) for each in answer.results.measurements}
         ),
         setup_facts=setup_facts(answer),
         recipe=recipe,
@@ -99,7 +101,7 @@ def _template() -> jinja2.Template:
         "speed": text.write_speedup,
         "fact": write_fact,
         "mebibytes": text.format_mebibytes,
-        "new_shape": shortcomings.describe_new_shape,
+        "new_shape": describe_new_shape,
         "number": text.format_number,
         "seconds": text.format_seconds,
         "share": text.format_share,

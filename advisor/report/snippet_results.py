@@ -8,8 +8,8 @@ from advisor.domain.answer import Answer
 from advisor.domain.catalogue import BreakCause
 from advisor.domain.snippet import Result, TriedVariant, Verification, shows_nothing
 from advisor.domain.text import format_interval, format_milliseconds, is_unknown, write_speedup
+from advisor.report.advised_arm import DOUBTS, describe_variant
 from advisor.report.formatting import PLACE, describe_problem
-from advisor.report.further_lines import DOUBTS, describe_variant
 
 RESULT_TEXTS: dict[Result, str] = {
     "holds": "the snippet reaches the measured speed-up",

@@ -14,14 +14,14 @@ from advisor.domain.model import has_random_weights
 from advisor.domain.plan import EAGER, PLAIN_COMPILE, ArmName
 from advisor.domain.text import NO_BREAK_SPACE, keep_units, shorten_text
 from advisor.recipes.snippet import CHECKPOINT
-from advisor.report import parts
 from advisor.report.answer_lines import answer_lines, code_lines, next_steps, short_answer_lines
+from advisor.report.bottlenecks import describe_bottlenecks
 from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
 from advisor.report.headline import find_mendable_arm, write_headline
-from advisor.report.limits import describe_limits
 from advisor.report.other_arms import describe_flips, flip_lines
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
+from advisor.report.tables import list_sections, list_tables
 
 HEADS = "; ".join(f"{each.head}: {each.legend}" for each in ARM_FIGURES.values() if each.legend)
 COST_LEGEND = f"*: advised; {HEADS}; letters: A best, C lowest"
@@ -148,7 +148,7 @@ def short_reasons(answer: Answer) -> list[str]:
         return []
     certainty = "".join(line.text for line in write_headline(answer) if line.part == "certainty")
     is_told = any(weights in certainty for _, weights in describe_flips(answer))
-    return [*describe_limits(answer)[:1], *([] if is_told else flip_lines(answer)[:1])]
+    return [*describe_bottlenecks(answer)[:1], *([] if is_told else flip_lines(answer)[:1])]
 
 
 def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
@@ -243,12 +243,12 @@ def render(answer: Answer) -> str:
         ranking(answer),
         *(
             _indented(each.title, [*plain_table(each.rows, each.text_columns), *each.notes])
-            for each in parts.tables(answer)
+            for each in list_tables(answer)
         ),
         [
             *(
                 line
-                for section in parts.sections(answer)
+                for section in list_sections(answer)
                 for line in _indented(section.title, section.lines)
             ),
             _footer(answer),

@@ -17,13 +17,14 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERION_HEADS, Priorities
 from advisor.domain.errors import NothingViableError
 from advisor.domain.question import Question
-from advisor.report import markdown, parts, ranking
+from advisor.report import markdown, ranking
 from advisor.report.advice_lines import trust_reasons
 from advisor.report.answer_lines import code_lines, next_steps, short_answer_lines, stop_notice
 from advisor.report.formatting import Section
 from advisor.report.headline import NO_FLIP, first_line
 from advisor.report.other_arms import flip_lines
-from advisor.report.shortcomings import is_unnamed
+from advisor.report.tables import list_sections, list_tables
+from advisor.report.unranked import is_unnamed
 from advisor.store.runs import Run
 from advisor.tui import panels
 from advisor.tui.table import Column, Row
@@ -153,7 +154,7 @@ EMPTY_PANES = {
 def render_pane(answer: Answer, pane: str) -> str:
     """Return sections of the report as Markdown, with its tables below the reasons."""
     answer = with_keys(answer)
-    found = {section.name: section for section in parts.sections(answer)}
+    found = {section.name: section for section in list_sections(answer)}
     if steps := next_steps(answer):
         found["next"] = Section("next", PANES["next"], [*steps, NEXT_KEYS])
     if answer.recommendation is None:
@@ -168,7 +169,7 @@ def render_pane(answer: Answer, pane: str) -> str:
         for section in shown
     ]
     if pane == "why":
-        tables = [markdown.table(each) for each in parts.tables(answer)]
+        tables = [markdown.table(each) for each in list_tables(answer)]
         # The pane has the title of the first one, too: the grades of the advised arm.
         grades = [tables.pop(0)[2:]] if answer.advised else []
         blocks = [*grades, *blocks, *tables]

@@ -22,7 +22,7 @@ from advisor.domain.model import FactoryModel, Model
 from advisor.domain.run_state import ProcessState
 from advisor.domain.workflow import DeclaredArm, Workflow
 from advisor.report.advice_lines import trust_reasons
-from advisor.report.further_lines import describe_precision
+from advisor.report.advised_arm import describe_precision
 from probes.accuracy import Accuracy, AccuracyClass, Checked, Fault, TextScores, UserMetric
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)

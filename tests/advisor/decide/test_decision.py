@@ -28,7 +28,7 @@ from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import Header, RunState
 from advisor.report import page, text_report
 from advisor.report.answer_files import answer_of_run
-from advisor.report.parts import tables
+from advisor.report.tables import list_tables
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.outcome import Failure, Outcome
@@ -313,12 +313,12 @@ def test_the_answer_has_the_cold_start_and_the_fastest_way() -> None:
 
 
 def test_the_table_has_every_way_with_its_calls_and_the_notes_what_failed() -> None:
-    found = {table.name: table for table in tables(answer(COLD_START, SAVED, BROKEN))}
+    found = {table.name: table for table in list_tables(answer(COLD_START, SAVED, BROKEN))}
     _, cold, saved, broken = found["starts"].rows
     assert [row[2] for row in (cold, saved, broken)] == ["57.9", "3.1", "-"]
     assert any("it is broken" in note for note in found["starts"].notes)
     assert any("the same GPU" in note and "a page" in note for note in found["starts"].notes)
-    assert "starts" not in {table.name for table in tables(answer())}
+    assert "starts" not in {table.name for table in list_tables(answer())}
 
 
 @pytest.mark.parametrize(("limit", "is_met"), [(10.0, True), (3.0, False)])

@@ -30,8 +30,9 @@ from advisor.domain.run_events import ArmsAdded, RaceOpened, RepetitionStarted, 
 from advisor.execute import remaining, repetitions
 from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
-from advisor.report import figures, markdown, page, parts, text_report
+from advisor.report import figures, markdown, page, text_report
 from advisor.report.answer_files import answer_of_run
+from advisor.report.tables import list_tables
 from probes.events import Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
@@ -174,7 +175,7 @@ def test_every_shape_has_its_race_and_counts_by_its_share(answer: Answer) -> Non
 
 
 def test_tables_and_documents_have_figures_by_length(answer: Answer) -> None:
-    head, *rows = next(each.rows for each in parts.tables(answer) if each.name == "shapes")
+    head, *rows = next(each.rows for each in list_tables(answer) if each.name == "shapes")
     tokens, share, batch = (head.index(name) for name in ("tokens", "share", "batch"))
     shown = [(row[tokens], row[share], row[batch]) for row in rows]
     lengths = (("8", "38 %"), ("32", "12 %"))

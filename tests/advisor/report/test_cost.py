@@ -28,8 +28,7 @@ from advisor.recipes.server import REQUEST, started_command
 from advisor.report import generation, recipe_text
 from advisor.report.answer_files import answer_of_run
 from advisor.report.answer_lines import code_lines
-from advisor.report.cost import EAGER_COST, cost_line, is_fixed
-from advisor.report.shortcomings import NOT_READ
+from advisor.report.cost import EAGER_COST, NOT_READ, cost_line, is_fixed
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.events import Imported, NewShapeHandling, NewShapeResult, Serving

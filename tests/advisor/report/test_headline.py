@@ -33,8 +33,8 @@ from advisor.domain.text import format_apart, join_names
 from advisor.domain.workflow import Workflow
 from advisor.report import text_report
 from advisor.report.advice_lines import describe_steps
+from advisor.report.advised_arm import describe_changed_states, describe_goodput
 from advisor.report.answer_lines import answer_lines, short_answer_lines
-from advisor.report.further_lines import describe_changed_states, describe_goodput
 from advisor.report.headline import write_headline
 from advisor.report.other_arms import describe_certainty
 from probes.accuracy import Accuracy

@@ -20,7 +20,8 @@ from advisor.domain.errors import NothingViableError
 from advisor.domain.recommendation import ShapeAdvice
 from advisor.domain.text import MISSING
 from advisor.domain.workflow import CountedLines
-from advisor.report import markdown, page, parts
+from advisor.report import markdown, page
+from advisor.report.tables import BEST_BY_SHAPE, list_tables
 from advisor.report.text_report import measured_at
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
@@ -161,13 +162,13 @@ def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None
     made = built_answers.answer()
     (cell,) = made.results.by_arm["compiled"].cells
     other = ShapeAdvice(shape=cell.shape, arm=builders.BASELINE, speedup=1.0, advised_speedup=4.0)
-    criteria, table = parts.tables(built_answers.with_advice(made, advice_by_shape=(other,)))
-    assert table.title == parts.BEST_BY_SHAPE, "a slower arm is not called the best one"
+    criteria, table = list_tables(built_answers.with_advice(made, advice_by_shape=(other,)))
+    assert table.title == BEST_BY_SHAPE, "a slower arm is not called the best one"
     assert table.rows[1] == ["1", builders.BASELINE, "1.00x", "4.00x"]
     assert [row[0].replace(" ", "_") for row in criteria.rows[1:]] == [*CRITERIA]
     assert {row[-1] for row in criteria.rows[1:]} <= {"measured", "declared"}
     same = builders.replace(other, arm=built_answers.advice_of(made).arm)
-    assert parts.tables(built_answers.with_advice(made, advice_by_shape=(same,))) == [criteria]
+    assert list_tables(built_answers.with_advice(made, advice_by_shape=(same,))) == [criteria]
 
 
 def test_the_code_stands_with_the_answer_and_nothing_in_it_is_markup() -> None:

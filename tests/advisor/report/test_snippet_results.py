@@ -11,7 +11,7 @@ from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval, Variant
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.snippet import TriedVariant
-from advisor.report.further_lines import describe_variant
+from advisor.report.advised_arm import describe_variant
 from advisor.report.snippet_results import render_tried
 
 GAIN = Interval(value=3.9, low=3.8, high=4.0)

@@ -26,11 +26,12 @@ from advisor.domain.question import WeightFormat
 from advisor.domain.recommendation import GuidelineOpinion, RunningCost
 from advisor.domain.results import ScoredArm
 from advisor.domain.text import MISSING
-from advisor.report import explanation, figures, markdown, page, parts, text_report
+from advisor.report import explanation, figures, markdown, page, text_report
 from advisor.report.answer_files import answer_of_run, read_answer
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.notebook import render_html
 from advisor.report.ranking import RankingColumn, ranking_columns, ranking_rows
+from advisor.report.tables import ACCURACY_TITLE, AGREEMENT, list_sections, list_tables
 from advisor.store.runs import Run
 from advisor.tui.answer_panes import ranking_table
 from probes.accuracy import Accuracy
@@ -240,7 +241,7 @@ def test_divergences_over_other_tokens_have_no_number_beside_those_over_all() ->
     assert (cells["vllm"], cells["vllm/w4a16"]) == ("exact", "close~")
     assert cells["pytorch-eager"] == "2.1e-06"
     lines = {arm: accuracy_line(each[0]) for arm, each in checks.items()}
-    (table,) = (each for each in parts.tables(answer) if each.name == "accuracy")
+    (table,) = (each for each in list_tables(answer) if each.name == "accuracy")
     rows = {row[0]: row[3] for row in table.rows}
     for arm in ("vllm", "pytorch-eager"):
         assert ("likeliest" in lines[arm]) == ("likeliest" in rows[arm]) == (arm == "vllm")
@@ -269,7 +270,7 @@ def lines(name: str, **changes: Any) -> Sequence[str]:
     """Return the lines of a section of a report with these optional parts; none if it is absent."""
     advice = {"costs": (), "guideline": None, **changes}
     answer = built_answers.with_advice(built_answers.answer(), **advice)
-    return next((each.lines for each in parts.sections(answer) if each.name == name), ())
+    return next((each.lines for each in list_sections(answer) if each.name == name), ())
 
 
 def test_only_the_costs_of_the_recommended_arm_are_listed() -> None:
@@ -285,7 +286,7 @@ def test_only_the_costs_of_the_recommended_arm_are_listed() -> None:
 def test_energy_is_listed_per_call_and_per_thousand_requests() -> None:
     check = built_measurements.sustained(joules_per_call={"one": 12.345, "two": None})
     answer = built_answers.with_results(built_answers.answer(), sustained=check)
-    (cost,) = (each.lines for each in parts.sections(answer) if each.name == "cost")
+    (cost,) = (each.lines for each in list_sections(answer) if each.name == "cost")
     (line,) = (each for each in cost if "J per call" in each)
     assert line.startswith("one at batch size 4: 12.3 J per call, 0.857 Wh per thousand")
 
@@ -297,7 +298,7 @@ def test_published_advice_is_compared_with_the_measurement(*, agrees: bool | Non
     )
     assert lines("advice", guideline=guideline) == [
         "use it",
-        f"  {parts.AGREEMENT[agrees]}",
+        f"  {AGREEMENT[agrees]}",
         "  source: a test",
     ]
 
@@ -332,7 +333,7 @@ NATIVE = [arm("eager", 1.0, 1e-7, 400, None), arm("compiled", 1.5, 1e-7, 400, No
 
 def column(answer: Answer, name: str) -> dict[str, str]:
     """Return the cells of a column by arm; empty without the table."""
-    tables = [table for table in parts.tables(answer) if table.name == "accuracy"]
+    tables = [table for table in list_tables(answer) if table.name == "accuracy"]
     head, *rows = tables[0].rows if tables else [[name]]
     return {row[0]: row[list(head).index(name)] for row in rows}
 
@@ -367,7 +368,7 @@ def test_the_class_is_in_every_report() -> None:
     answer = built_answers.with_score(built_answers.answer(), "compiled", weight_format="int8")
     answer = built_answers.with_measurement(answer, "compiled", trained_loss=loss)
     assert column(answer, "class")["compiled"] == "B"
-    assert parts.ACCURACY_TITLE in page.render(answer)
+    assert ACCURACY_TITLE in page.render(answer)
     lines = markdown.render(answer).splitlines()
     cells = [
         cell.strip() for line in lines if line.startswith("| compiled") for cell in line.split("|")

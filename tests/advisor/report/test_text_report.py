@@ -25,6 +25,7 @@ from advisor.domain.results import MeasuredInputs
 from advisor.domain.text import MISSING, NO_BREAK_SPACE
 from advisor.recipes.snippet import KEEPS_MEMORY, NEEDS_WRAPPER
 from advisor.report import explanation, markdown, page, text_report
+from advisor.report.advised_arm import MEMORY_KEPT
 from advisor.report.answer_files import REPORT_FORMATS
 from advisor.report.answer_lines import (
     UNFIT_NOTICE,
@@ -35,11 +36,10 @@ from advisor.report.answer_lines import (
     unfit_notice,
 )
 from advisor.report.cost import cost_line
-from advisor.report.further_lines import MEMORY_KEPT
 from advisor.report.headline import certainty_line
 from advisor.report.other_arms import flip_lines
 from advisor.report.ranking import ranking_rows
-from advisor.report.shortcomings import partly_used, unranked
+from advisor.report.unranked import partly_used, unranked
 from probes.facts import FREED_MEMORY, TRAINING_MODE, InputSpec
 
 NONE = built_answers.without_advice(

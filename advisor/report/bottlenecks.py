@@ -48,12 +48,12 @@ NOTABLE_GAIN = 1.1
 GRAPH, LEAST_GAIN_OF_GRAPH = "pytorch-eager/cuda-graph", 1.25
 
 
-def describe_limits(answer: Answer) -> list[str]:
+def describe_bottlenecks(answer: Answer) -> list[str]:
     calls = answer.baseline.diagnosis if answer.baseline else ()
-    return list(filter(None, (describe_limit(answer, call) for call in calls)))
+    return list(filter(None, (describe_bottleneck(answer, call) for call in calls)))
 
 
-def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
+def describe_bottleneck(answer: Answer, call: CallDiagnosis) -> str:
     """Return what limits a call of the baseline, and which arm gains nevertheless.
 
     Empty where no limit is near, or where a graph of all launches hardly gains.

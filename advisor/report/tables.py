@@ -1,4 +1,4 @@
-"""The parts of a report below the ranking: tables, and sections of sentences.
+"""Tables of a report below the ranking, and sections of sentences.
 
 Text, Markdown, page and screens iterate over them, so that all of them say the same.
 """
@@ -26,10 +26,11 @@ from advisor.domain.text import (
 )
 from advisor.report import generation
 from advisor.report.advice_lines import describe_steps, trust_reasons
+from advisor.report.cost import new_shape_lines
 from advisor.report.formatting import Column, ReportTable, Section, format_error, table_rows
 from advisor.report.other_arms import flip_lines
 from advisor.report.ranking import write_fact
-from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
+from advisor.report.unranked import partly_used, unranked
 from probes.shape import Shape
 
 AGREEMENT = {
@@ -52,7 +53,7 @@ PORTABILITY = (
 BEST_BY_SHAPE = "Highest score at each shape alone, which need not be the highest speed"
 
 
-def tables(answer: Answer) -> list[ReportTable]:
+def list_tables(answer: Answer) -> list[ReportTable]:
     return [
         *_criteria_table(answer),
         *_shape_table(answer),
@@ -145,7 +146,7 @@ def _portability_table(answer: Answer) -> list[ReportTable]:
     return [ReportTable("portability", PORTABILITY, rows, (legend,))]
 
 
-def sections(answer: Answer) -> list[Section]:
+def list_sections(answer: Answer) -> list[Section]:
     advice = answer.recommendation
     found = [new_shape_lines(answer), partly_used(answer), unranked(answer)]
     if advice is not None:
