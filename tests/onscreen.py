@@ -19,10 +19,10 @@ from advisor.ask.run_options import RunOptions
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
+from advisor.tui.followed_run import StartRunner
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
-from advisor.tui.session import StartRunner
 from advisor.tui.setup import SetupScreen
 
 ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])

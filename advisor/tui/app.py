@@ -34,8 +34,8 @@ from advisor.tui.widgets import bind
 if TYPE_CHECKING:
     from advisor.ask.context import Context
     from advisor.tui.dialogs import ChoiceDialog
+    from advisor.tui.followed_run import StartRunner
     from advisor.tui.run_controller import RunController
-    from advisor.tui.session import StartRunner
     from advisor.tui.setup import SetupScreen
 
 #: Characters of a notification.

@@ -23,11 +23,11 @@ from advisor.report.advice_lines import describe_disturbances
 from advisor.report.formatting import plain_table, table_rows
 from advisor.report.headline import first_line
 from advisor.report.other_arms import describe_equals, describe_small_gain
-from advisor.tui import panels, progress
+from advisor.tui import live_table, panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer_panes import describe_question
 from advisor.tui.dialogs import yes_or_no
-from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
+from advisor.tui.followed_run import NOT_CONTROLLED_MESSAGE, FollowedRun
 from advisor.tui.table import Table
 from advisor.tui.widgets import bind
 
@@ -80,79 +80,79 @@ it has written anything. At its end either follows."""
         return "" if possible.get(action, True) else NOT_CONTROLLED_MESSAGE
 
     def draw(self) -> None:
-        session = self.app.run_controller.session
+        followed = self.app.run_controller.followed
         # A closed screen has no widgets, but a drawing may still be scheduled.
-        if session is None or not self.query(Table):
+        if followed is None or not self.query(Table):
             return
-        if self._has_stopped == session.is_running:
-            self._has_stopped = not session.is_running
+        if self._has_stopped == followed.is_running:
+            self._has_stopped = not followed.is_running
             self.refresh_bindings()
-        active_arm = session.active_arm if session.is_running else None
-        rows = progress.progress_rows(
-            session.state, session.header.question, active_arm, session.skipped
+        active_arm = followed.active_arm if followed.is_running else None
+        rows = live_table.process_rows(
+            followed.state, followed.header.question, active_arm, followed.skipped
         )
-        self._draw_title(session)
-        self._draw_stage(session, rows)
-        self._draw_table(session, rows)
-        self._draw_leader(session, active_arm)
-        self._draw_logs(session)
+        self._draw_title(followed)
+        self._draw_stage(followed, rows)
+        self._draw_table(followed, rows)
+        self._draw_leader(followed, active_arm)
+        self._draw_logs(followed)
 
-    def _draw_title(self, session: RunSession) -> None:
-        question, run_id = session.header.question, session.run.directory.name
-        state = "paused" if session.is_paused else ""
-        facts = describe_question(question, session.header.device_name, self.size.width)
+    def _draw_title(self, followed: FollowedRun) -> None:
+        question, run_id = followed.header.question, followed.run.directory.name
+        state = "paused" if followed.is_paused else ""
+        facts = describe_question(question, followed.header.device_name, self.size.width)
         title = Text.assemble(("Live  ", "bold"), panels.model_name(question.model.name, 24))
         self.set_title(title, f"{facts}  {state} {run_id[-4:]}")
 
-    def _draw_stage(self, session: RunSession, rows: list[progress.ProcessRow]) -> None:
-        stage = progress.current_stage(
-            session.state, session.header.question, rows, is_running=session.is_running
+    def _draw_stage(self, followed: FollowedRun, rows: list[live_table.ProcessRow]) -> None:
+        stage = live_table.current_stage(
+            followed.state, followed.header.question, rows, is_running=followed.is_running
         )
-        now = session.now()
+        now = followed.now()
         times = f"{panels.format_clock(now)} elapsed"
-        left = progress.remaining_seconds(session.state, session.header.question, now)
-        if left is not None and session.is_running and not session.is_paused:
+        left = live_table.remaining_seconds(followed.state, followed.header.question, now)
+        if left is not None and followed.is_running and not followed.is_paused:
             shown = panels.format_clock(abs(left))
             times += f", {shown} left" if left >= 0 else f", over its limit by {shown}"
         # A line that wraps would hide the note, and the end of a title is missed least.
         line = Text.assemble(times, "   ", (stage, "bold"), no_wrap=True, overflow="ellipsis")
         self.set_class(self._has_stopped, "-stopped")
-        note = self._stage_note(session, is_late=left is not None and left < 0)
+        note = self._stage_note(followed, is_late=left is not None and left < 0)
         self.query_one("#stage", Static).update(Group(line, note), layout=self._has_stopped)
 
-    def _stage_note(self, session: RunSession, *, is_late: bool) -> Text:
-        if session.is_pause_requested:
+    def _stage_note(self, followed: FollowedRun, *, is_late: bool) -> Text:
+        if followed.is_pause_requested:
             return Text("Pausing after this section ...", "bold")
-        if not session.is_running and not session.is_finished:
-            error = session.runner.failure_reason() if session.runner is not None else ""
+        if not followed.is_running and not followed.is_finished:
+            error = followed.runner.failure_reason() if followed.runner is not None else ""
             reason = panels.printable(error or "the run has stopped", 300)
-            x = "shows the results so far" if session.state.has_raced else "closes it"
+            x = "shows the results so far" if followed.state.has_raced else "closes it"
             return Text(f"{reason}  (x {x})", "bold")
-        if wait := progress.describe_wait(session.state, session.now()):
+        if wait := live_table.describe_wait(followed.state, followed.now()):
             return Text(wait, "dim")
-        silence = session.now() - session.state.at
-        if silence > SILENCE_SECONDS and not session.is_finished:
-            arm = panels.printable(session.active_arm or "the run", 40)
+        silence = followed.now() - followed.state.at
+        if silence > SILENCE_SECONDS and not followed.is_finished:
+            arm = panels.printable(followed.active_arm or "the run", 40)
             quiet = panels.format_clock(silence)
             return Text(f"{arm}: nothing new for {quiet}; a build may take minutes", "dim")
-        if is_late and session.is_running:
+        if is_late and followed.is_running:
             return Text("What was begun within the limit, and the last checks, end first", "dim")
         return Text()
 
-    def _draw_table(self, session: RunSession, rows: list[progress.ProcessRow]) -> None:
+    def _draw_table(self, followed: FollowedRun, rows: list[live_table.ProcessRow]) -> None:
         """Show the processes, with their present figures at the shape that was raced last."""
-        answer = session.provisional
+        answer = followed.provisional
         baseline = answer.baseline if answer else None
         shape = baseline.cells[-1].shape if baseline and baseline.cells else None
         known = answer.results.cells if answer else ()
         cells = {arm: cell for arm, cell in known if cell.shape == shape}
         fit = answer is None or not answer.results.is_unfit
-        now, entered = session.now(), session.phase_entered_at
-        is_text = session.header.question.task == "generate"
+        now, entered = followed.now(), followed.phase_entered_at
+        is_text = followed.header.question.task == "generate"
         self.query_one(Table).fill(
-            progress.process_columns(shape, generates_text=is_text),
+            live_table.process_columns(shape, generates_text=is_text),
             {
-                row.arm: progress.process_cells(
+                row.arm: live_table.process_cells(
                     row, cells.get(row.arm), now - entered.get(row.arm, 0.0), fit=fit
                 )
                 for row in rows
@@ -160,30 +160,30 @@ it has written anything. At its end either follows."""
             {row.arm: row.style for row in rows},
         )
 
-    def _draw_leader(self, session: RunSession, active_arm: str | None) -> None:
+    def _draw_leader(self, followed: FollowedRun, active_arm: str | None) -> None:
         """Show the answer so far, or the load, if it changed: that lays out the whole screen."""
-        load = session.header.question.load
+        load = followed.header.question.load
         if load is None:
-            answer, stopped = session.provisional, self._has_stopped
-            lines = describe_leader(answer, session.leader, has_stopped=stopped)
+            answer, stopped = followed.provisional, self._has_stopped
+            lines = describe_leader(answer, followed.leader, has_stopped=stopped)
         else:
-            lines = describe_load(session.state, load, active_arm)
+            lines = describe_load(followed.state, load, active_arm)
         if lines != self._leader:
             self._leader = lines
             self.query_one("#leader", Static).update(lines)
 
-    def _draw_logs(self, session: RunSession) -> None:
+    def _draw_logs(self, followed: FollowedRun) -> None:
         timeline = self.query_one(RichLog)
         # A hidden widget has no width, so its lines wait until it is shown.
-        if timeline.is_on_screen and (done := session.timeline[self._drawn_lines :]):
-            self._drawn_lines = len(session.timeline)
+        if timeline.is_on_screen and (done := followed.timeline[self._drawn_lines :]):
+            self._drawn_lines = len(followed.timeline)
             width = timeline.scrollable_content_region.width - 1
             lines = [part for line in done for part in panels.wrap(line, width, TIMELINE_HANG)]
             timeline.write(Text("\n".join(lines)), expand=True)
         if self.has_class("-log"):
             arm = self.query_one(Table).key_at_cursor() or REFERENCE
-            shown = panels.read_log(session.run, session.state, arm)
-            shown = shown or panels.read_log(session.run, session.state, REFERENCE)
+            shown = panels.read_log(followed.run, followed.state, arm)
+            shown = shown or panels.read_log(followed.run, followed.state, REFERENCE)
             text = "\n".join(shown or ["The stack has written nothing so far."])
             if text != self._shown_log:
                 self._shown_log = text
@@ -201,16 +201,16 @@ it has written anything. At its end either follows."""
 
     def action_skip(self) -> None:
         arm = self.query_one(Table).key_at_cursor()
-        session = self.app.run_controller.session
-        if arm is None or session is None:
+        followed = self.app.run_controller.followed
+        if arm is None or followed is None:
             return
 
         def skip() -> None:
-            session.skip(arm)
+            followed.skip(arm)
             self.notify(f"{arm} is skipped as soon as its present step ends")
             self.draw()
 
-        if refusal := session.why_not_skipped(arm):
+        if refusal := followed.why_not_skipped(arm):
             self.notify(refusal)
         else:
             shown = panels.printable(arm, 60)

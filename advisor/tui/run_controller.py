@@ -16,15 +16,15 @@ from advisor.store.runs import Run
 from advisor.tui import actions, panels
 from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.dialogs import quit_dialog, yes_or_no
-from advisor.tui.live import LiveScreen
-from advisor.tui.results import ResultsScreen
-from advisor.tui.session import (
+from advisor.tui.followed_run import (
     NOT_CONTROLLED_MESSAGE,
     REFRESH_SECONDS,
+    FollowedRun,
     RunnerProcess,
-    RunSession,
     StartRunner,
 )
+from advisor.tui.live import LiveScreen
+from advisor.tui.results import ResultsScreen
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -40,14 +40,14 @@ class RunController:
     def __init__(self, app: AdvisorApp, start_runner: StartRunner | None = None) -> None:
         self._app = app
         self._start_runner = start_runner or RunnerProcess
-        self.session: RunSession | None = None
+        self.followed: FollowedRun | None = None
         #: The last answer of a run that was shown, and the run that was left to itself.
         self._shown: ShownAnswer | None = None
         self._left_run = ""
 
     @property
     def owned_runner(self) -> RunnerProcess | None:
-        runner = self.session.runner if self.session is not None else None
+        runner = self.followed.runner if self.followed is not None else None
         return runner if runner is not None and runner.is_running else None
 
     def status(self) -> str:
@@ -55,17 +55,17 @@ class RunController:
         # While the program ends, there are no screens; a dialog covers only a part of one.
         screens = [each for each in self._app.screen_stack if not each.is_modal]
         is_shown = any(isinstance(each, LiveScreen) for each in screens[-1:])
-        if is_shown or self.session is None or not self.session.is_running:
+        if is_shown or self.followed is None or not self.followed.is_running:
             return ""
-        state = "paused" if self.session.is_paused else "going on"
-        return f" run {self.session.run.directory.name[-4:]} {state}: ^g "
+        state = "paused" if self.followed.is_paused else "going on"
+        return f" run {self.followed.run.directory.name[-4:]} {state}: ^g "
 
     def refuse_if_busy(self) -> bool:
         """Return whether a run goes on, here or in another program, after notifying the user."""
         active = self._app.context.store.active_ids()
-        if self.owned_runner is not None and self.session is not None:
+        if self.owned_runner is not None and self.followed is not None:
             # A runner that has just been started does not hold the run yet.
-            active = active or [self.session.run.directory.name]
+            active = active or [self.followed.run.directory.name]
         if active:
             self._app.notify(BUSY_MESSAGE.format(" and ".join(active)), severity="warning")
         return bool(active)
@@ -84,16 +84,16 @@ class RunController:
             self._open_run(self._find(name))
 
     def _open_run(self, run: Run) -> None:
-        session = self.session
-        if session is not None and session.is_running and session.run.directory == run.directory:
-            self.show(session)
+        followed = self.followed
+        if followed is not None and followed.is_running and followed.run.directory == run.directory:
+            self.show(followed)
         elif not run.is_active():
             catalogue = run.header().catalogue
             self._app.background.start(
                 "results", lambda: ShownAnswer(answer_of_run(run), catalogue, run), self.show_answer
             )
         elif self.owned_runner is None or not self.refuse_if_busy():
-            self.show(RunSession(run))
+            self.show(FollowedRun(run))
 
     def resume(self, name: str) -> None:
         run = self._find(name)
@@ -111,60 +111,60 @@ class RunController:
         return run
 
     def run(self, run: Run, wait_seconds: float | None = None) -> None:
-        self.show(RunSession(run, self._start_runner(run, wait_seconds)))
+        self.show(FollowedRun(run, self._start_runner(run, wait_seconds)))
 
-    def show(self, session: RunSession) -> None:
-        self.session = session
+    def show(self, followed: FollowedRun) -> None:
+        self.followed = followed
         self._app.action_home()
         self._app.push_screen(LiveScreen())
-        self._refresh(session)
+        self._refresh(followed)
 
     def show_current(self) -> bool:
         """Show the run that is going on; return whether there is one."""
-        if self.session is None or not self.session.is_running:
+        if self.followed is None or not self.followed.is_running:
             return False
         if not isinstance(self._app.screen, LiveScreen):
             self._app.action_home()
             self._app.push_screen(LiveScreen())
         return True
 
-    def _refresh(self, session: RunSession) -> None:
-        is_replaced = session is not self.session
+    def _refresh(self, followed: FollowedRun) -> None:
+        is_replaced = followed is not self.followed
         if is_replaced or not self._app.screen_stack:  # without screens, the program is ending
             return
         try:
-            session.refresh()
+            followed.refresh()
         except UserError as error:
             self._app.show_error(error)
             return
         if isinstance(self._app.screen, LiveScreen):
             self._app.screen.draw()
-        if session.is_finished:
+        if followed.is_finished:
             self._app.call_later(self.show_results)
             return
-        rank = session.ranking_job(asyncio.get_running_loop().time())
+        rank = followed.ranking_job(asyncio.get_running_loop().time())
         if rank is not None:
-            self._app.background.start("rank", rank, session.set_provisional)
-        self._app.set_timer(REFRESH_SECONDS, lambda: self._refresh(session))
+            self._app.background.start("rank", rank, followed.set_provisional)
+        self._app.set_timer(REFRESH_SECONDS, lambda: self._refresh(followed))
 
     def show_results(self) -> None:
         """Delete a run whose model was refused, and ask its question again."""
-        if self.session is None:
+        if self.followed is None:
             return
-        session = self.session
+        followed = self.followed
 
         def end_run() -> tuple[Answer, bool]:
-            answer = answer_from_state(session.header, session.state)
-            return answer, execution.drop_refused(session.run, self._app.context)
+            answer = answer_from_state(followed.header, followed.state)
+            return answer, execution.drop_refused(followed.run, self._app.context)
 
         def show(decided: tuple[Answer, bool]) -> None:
             answer, is_gone = decided
             if is_gone:
-                self.session = None
+                self.followed = None
                 self._app.action_new_question()
                 self._app.call_after_refresh(self._app.setup_screen.show_error, answer.problem)
             else:
-                self.show_answer(ShownAnswer(answer, session.header.catalogue, session.run))
+                self.show_answer(ShownAnswer(answer, followed.header.catalogue, followed.run))
 
         self._app.background.start("results", end_run, show)
 
@@ -181,20 +181,20 @@ class RunController:
 
     def toggle_pause(self) -> None:
         with self._app.showing_errors():
-            if self.session is not None:
-                self.session.toggle_pause()
+            if self.followed is not None:
+                self.followed.toggle_pause()
 
     def ask_to_cancel(self) -> None:
-        session = self.session
+        followed = self.followed
 
         def cancel() -> None:
-            if session is not None:
-                session.cancel()
+            if followed is not None:
+                followed.cancel()
                 self.show_results()
 
-        if session is None:
+        if followed is None:
             self._app.notify(NOT_CONTROLLED_MESSAGE)
-        elif not session.is_running:
+        elif not followed.is_running:
             self.show_results()
         else:
             question = "Cancel this run?  Its measurements are kept, and it can be resumed."
@@ -202,8 +202,8 @@ class RunController:
             self._app.confirm(dialog, cancel)
 
     def ask_to_leave(self) -> None:
-        session = self.session
-        if self.owned_runner is None or session is None:
+        followed = self.followed
+        if self.owned_runner is None or followed is None:
             self._app.shut_down(0)
             return
 
@@ -213,18 +213,18 @@ class RunController:
             if choice:
                 self._app.shut_down(0 if choice == "keep" else 130)
 
-        state = "is paused" if session.is_paused else "is going on"
-        name = session.run.directory.name
+        state = "is paused" if followed.is_paused else "is going on"
+        name = followed.run.directory.name
         self._app.ask(quit_dialog(f"Run {name[-4:]} {state}."), on_answer)
 
     def exit_message(self) -> str:
         """Return what the shell shows after the screens; empty where no run was shown."""
-        session, shown, left = self.session, self._shown, self._left_run
-        if session is not None and not left:
-            name = self._name_of(session.run)
-            if session.run.is_active():
+        followed, shown, left = self.followed, self._shown, self._left_run
+        if followed is not None and not left:
+            name = self._name_of(followed.run)
+            if followed.run.is_active():
                 left = name
-            elif not session.is_finished:
+            elif not followed.is_finished:
                 return f"The run was stopped. Resume it: p3-advisor resume {name}"
             elif shown is None:
                 return f"The run has ended. Show it: p3-advisor show {name}"
@@ -245,12 +245,12 @@ class RunController:
         return run.directory.name if is_stored else shlex.quote(str(run.directory))
 
     def detach(self) -> None:
-        if self.owned_runner is not None and self.session is not None:
-            if self.session.is_paused or self.session.is_pause_requested:
-                self.session.toggle_pause()
+        if self.owned_runner is not None and self.followed is not None:
+            if self.followed.is_paused or self.followed.is_pause_requested:
+                self.followed.toggle_pause()
             self.owned_runner.detach()
-            self._left_run = self.session.header.run_id
-            self.session = None
+            self._left_run = self.followed.header.run_id
+            self.followed = None
 
     def terminate(self) -> None:
         if self.owned_runner is not None:

@@ -12,8 +12,8 @@ from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
+from advisor.tui.followed_run import RunnerProcess
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.session import RunnerProcess
 
 probes, catalogue, home = map(pathlib.Path, sys.argv[1:4])
 runner = pathlib.Path(__file__).with_name("runner.py")

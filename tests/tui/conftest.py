@@ -24,7 +24,7 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
-from advisor.tui.session import RunnerProcess, StartRunner
+from advisor.tui.followed_run import RunnerProcess, StartRunner
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 

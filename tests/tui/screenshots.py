@@ -30,11 +30,11 @@ from advisor.store.runs import Run  # noqa: E402 - as above
 from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui import actions  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
+from advisor.tui.followed_run import FollowedRun  # noqa: E402 - as above
 from advisor.tui.home import list_examples  # noqa: E402 - as above
 from advisor.tui.launch import LaunchOptions  # noqa: E402 - as above
 from advisor.tui.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.results import ResultsScreen  # noqa: E402 - as above
-from advisor.tui.session import RunSession  # noqa: E402 - as above
 
 DIRECTORY = HERE / "screenshots"
 SIZE = (100, 30)
@@ -86,19 +86,19 @@ async def draw_results(context: Context) -> None:
 
 
 async def draw_progress(run: Run, context: Context) -> None:
-    session = EarlierSession(run)
+    followed = EarlierRun(run)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app, SIZE) as pilot:
-        session.refresh()
-        rank = session.ranking_job(0.0)
+        followed.refresh()
+        rank = followed.ranking_job(0.0)
         if rank is not None:
-            session.set_provisional(rank())
-        app.run_controller.show(session)
+            followed.set_provisional(rank())
+        app.run_controller.show(followed)
         await pilot.wait_for_screen(LiveScreen)
         app.save_screenshot("live.svg", str(DIRECTORY))
 
 
-class EarlierSession(RunSession):
+class EarlierRun(FollowedRun):
     """A run of which a part of the events is stored, at the time of the last one."""
 
     def read_events(self) -> list[LoggedEvent]:

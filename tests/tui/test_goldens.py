@@ -24,11 +24,11 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog
+from advisor.tui.followed_run import FollowedRun
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import DetailScreen, ResultsScreen
-from advisor.tui.session import RunSession
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 #: Of work in the background; a screen that differs is compared so long.
@@ -202,13 +202,13 @@ async def test_a_gpu_that_is_not_attached(
 
 
 async def test_a_run_in_progress(unfinished: Run, tui_context: Context, *, update: bool) -> None:
-    session = RunSession(unfinished)
-    session.refresh()
-    rank = builders.known(session.ranking_job(0.0))
-    session.set_provisional(rank())
+    followed = FollowedRun(unfinished)
+    followed.refresh()
+    rank = builders.known(followed.ranking_job(0.0))
+    followed.set_provisional(rank())
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app) as pilot:
-        app.run_controller.show(session)
+        app.run_controller.show(followed)
         await pilot.wait_for_screen(LiveScreen)
         await compare("live", pilot, update=update)
 
@@ -217,7 +217,7 @@ async def test_text_generation(context: Context, *, update: bool) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         run = make_run(context.store, finished=False, generates=True)
-        app.run_controller.show(RunSession(run))
+        app.run_controller.show(FollowedRun(run))
         await pilot.wait_for_screen(LiveScreen)
         await pilot.wait_for_text("So far")
         await compare("generating", pilot, update=update)

@@ -19,13 +19,13 @@ from advisor.domain.run_events import Finished
 from advisor.report.headline import first_line
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
+from advisor.tui.followed_run import StartRunner
 from advisor.tui.form import Choice
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.plan_step import PlanStep
 from advisor.tui.results import DetailScreen, ResultsScreen
-from advisor.tui.session import StartRunner
 from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table
 from advisor.tui.target_step import TargetStep
@@ -143,18 +143,18 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
     app = asking_app(context, fake_runner, workflows="quick", batch_sizes="1,2,3,4", budget="60s")
     async with running_app(app) as pilot:
         await pilot.start_run()
-        session = builders.known(app.run_controller.session)
+        followed = builders.known(app.run_controller.followed)
         await pilot.reach(HomeScreen, "escape")
         await pilot.wait_for_text("going on: ^g")
         await pilot.until_text("Which model", "n")
         await pilot.wait_for_text("going on: ^g")
         await pilot.reach(LiveScreen, "ctrl+g")
-        await pilot.wait_for(lambda: session.state.processes)
+        await pilot.wait_for(lambda: followed.state.processes)
         await pilot.reach(ResultsScreen, "x", "y")
         await pilot.press("ctrl+g")
-        assert app.run_controller.session is session, "a key that shows starts nothing"
+        assert app.run_controller.followed is followed, "a key that shows starts nothing"
         await pilot.start_run("r")
-        assert app.run_controller.session is not session
+        assert app.run_controller.followed is not followed
 
 
 @pytest.mark.slow
@@ -171,28 +171,28 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         await pilot.wait_for_text("running")
         home.query_one(Table).move_cursor_to(run.directory.name)
         live = await pilot.reach(LiveScreen, "enter")
-        session = builders.known(app.run_controller.session)
-        assert session.runner is None
+        followed = builders.known(app.run_controller.followed)
+        assert followed.runner is None
         arm = "misbehaving/escapes"
-        await pilot.wait_for(lambda: session.state.processes.get(arm))
-        await pilot.wait_for(lambda: session.state.processes[arm][-1].imported is not None)
+        await pilot.wait_for(lambda: followed.state.processes.get(arm))
+        await pilot.wait_for(lambda: followed.state.processes[arm][-1].imported is not None)
         live.query_one(Table).move_cursor_to(arm)
-        await pilot.until(lambda: session.state.processes[arm][-1].outcome is not None, "s", "y")
-        session.is_pause_requested = True
+        await pilot.until(lambda: followed.state.processes[arm][-1].outcome is not None, "s", "y")
+        followed.is_pause_requested = True
         await pilot.resize_terminal(60, 16)
         await pilot.wait_for_text("Pausing after")
         await pilot.resize_terminal(80, 24)
-        session.is_pause_requested = False
-        await pilot.until(lambda: session.is_paused, "space")
-        session.refresh()  # the events before the pause
-        seq = session.state.seq
+        followed.is_pause_requested = False
+        await pilot.until(lambda: followed.is_paused, "space")
+        followed.refresh()  # the events before the pause
+        seq = followed.state.seq
         await pilot.pause(1)
-        assert session.state.seq <= seq + 1
+        assert followed.state.seq <= seq + 1
         await pilot.press("escape")
         home.read_runs()
         await pilot.wait_for_text("paused")
         await pilot.reach(LiveScreen, "ctrl+g")
-        await pilot.until(lambda: not session.is_paused, "space")
+        await pilot.until(lambda: not followed.is_paused, "space")
         await pilot.reach(ResultsScreen, "x", "y")
         await pilot.wait_for(lambda: not runner.is_running)
     assert not isinstance(run.events()[-1].run_event, Finished)
@@ -214,13 +214,13 @@ async def test_a_stopped_run_is_resumed_only_when_nothing_measures_it(
         await pilot.press("ctrl+g")
         for reply in ("escape", "y"):
             await pilot.reach(ChoiceDialog, "r")
-            shown = app.run_controller.session
+            shown = app.run_controller.followed
             assert shown is None, "nothing starts without an answer"
             await pilot.press(reply)
         await pilot.wait_for_screen(LiveScreen)
-        session = builders.known(app.run_controller.session)
-        assert session.run.directory == run.directory
-        assert session.runner is not None
+        followed = builders.known(app.run_controller.followed)
+        assert followed.run.directory == run.directory
+        assert followed.runner is not None
 
 
 async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: Context) -> None:

@@ -28,12 +28,12 @@ from advisor.tui import appearance, launch, panels
 from advisor.tui.answer_panes import ShownAnswer, render_answer_lines
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
+from advisor.tui.followed_run import FollowedRun
 from advisor.tui.form import AnswerInput, Choice
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks, LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import DetailScreen, ResultsScreen
-from advisor.tui.session import RunSession
 from advisor.tui.table import Table
 from advisor.tui.widgets import HELP, MORE, WeightBar, hide_excess_hints
 
@@ -80,9 +80,9 @@ async def test_a_notification_has_no_control_characters(tui_context: Context) ->
 async def test_the_output_of_a_stack_is_shown_without_markup(
     tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
-    session = RunSession(make_run(Store(tmp_path), finished=False))
-    session.refresh()
-    log = session.run.worker_log_path(str(session.active_arm), 0)
+    followed = FollowedRun(make_run(Store(tmp_path), finished=False))
+    followed.refresh()
+    log = followed.run.worker_log_path(str(followed.active_arm), 0)
     log.parent.mkdir(parents=True)
     log.write_bytes(
         "\n".join(hostile[:200] for hostile in HOSTILE[:-1]).encode()
@@ -92,9 +92,9 @@ async def test_the_output_of_a_stack_is_shown_without_markup(
     )
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app, (100, 40)) as pilot:
-        app.run_controller.show(session)
+        app.run_controller.show(followed)
         live = await pilot.wait_for_screen(LiveScreen)
-        live.query_one(Table).move_cursor_to(str(session.active_arm))
+        live.query_one(Table).move_cursor_to(str(followed.active_arm))
         await pilot.wait_for_text("its log ends: [/ oh")
         await pilot.until_text("last line", "l")
         assert "compiled" in pilot.text(), "the enlarged log keeps the processes"
@@ -124,9 +124,9 @@ def test_durations_and_long_names_are_shortened() -> None:
 
 
 def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
-    session = RunSession(recorded)
-    session.refresh()
-    lines = session.timeline
+    followed = FollowedRun(recorded)
+    followed.refresh()
+    lines = followed.timeline
     assert "arms to measure" in lines[0]
     assert any("misbehaving/segfault: crashed" in line for line in lines), "with its reason"
     assert "finished after" in lines[-1]

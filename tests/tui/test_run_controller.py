@@ -19,14 +19,14 @@ from advisor.ask.context import Context
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.errors import ModelRefusedError
 from advisor.execute import execution
-from advisor.tui import progress, run_controller
+from advisor.tui import live_table, run_controller
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
+from advisor.tui.followed_run import FollowedRun, StartRunner
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen
-from advisor.tui.session import RunSession, StartRunner
 from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table
 
@@ -70,13 +70,13 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         assert "failed" not in results.active_bindings["f"].binding.description, "it was skipped"
         await pilot.until_text(f"{arm}: skipped", "5")
         await pilot.start_run("f")
-        session = builders.known(app.run_controller.session)
-        assert session.header.question.workflows == (arm,)
+        followed = builders.known(app.run_controller.followed)
+        assert followed.header.question.workflows == (arm,)
         await pilot.wait_for(sleep_processes)
         escaped = sleep_processes()
         await pilot.until(lambda: app.return_value is not None, "q", "c")
     assert app.return_value == 130
-    run = session.run
+    run = followed.run
     assert run.directory.name in app.exit_message()
     assert "--open" not in app.exit_message()
     assert not run.is_active()
@@ -89,17 +89,17 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     app = asking_app(tui_context, fake_runner, short_options("misbehaving/escapes"))
     async with running_app(app) as pilot:
         await pilot.start_run()
-        session = builders.known(app.run_controller.session)
+        followed = builders.known(app.run_controller.followed)
         await pilot.wait_for(sleep_processes)
         escaped = sleep_processes()
         await pilot.reach(ChoiceDialog, "q")
         await pilot.reach(LiveScreen, "escape")
         await pilot.until(lambda: app.return_value == 0, "q", "k")
-    run = session.run
+    run = followed.run
     assert run.directory.name in app.exit_message()
     assert "--open" in app.exit_message()
     assert run.is_active()
-    builders.known(session.runner).terminate()
+    builders.known(followed.runner).terminate()
     assert psutil.wait_procs(escaped, 30)[1] == []
 
 
@@ -112,7 +112,7 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
     monkeypatch.setattr(run_controller, "answer_from_state", lambda *_: answer)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        app.run_controller.show(RunSession(make_run(context.store, finished=False)))
+        app.run_controller.show(FollowedRun(make_run(context.store, finished=False)))
         app.run_controller.show_results()
         await pilot.wait_for_text("next: mend it")
         await pilot.wait_for_screen(SetupScreen)
@@ -143,7 +143,7 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
             await pilot.wait_for_text("over its limit by 0")
             await pilot.wait_for_text("within the limit")
             assert "cancel" in pilot.key_hints()
-            builders.known(app.run_controller.session).skipped.add("compiled")
+            builders.known(app.run_controller.followed).skipped.add("compiled")
             live.draw()
             await pilot.wait_for_text("skipping")
             await pilot.until_text("The stack has written nothing so far.", "l")
@@ -152,7 +152,7 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
             await pilot.wait_for(lambda: "close" in pilot.key_hints())
             assert "cancel" not in pilot.key_hints()
             await pilot.wait_for_text("So far")
-            builders.known(app.run_controller.session).provisional = None
+            builders.known(app.run_controller.followed).provisional = None
             live.draw()
             await pilot.wait_for_text("No answer: the run stopped")
             await pilot.reach(ResultsScreen, "x")
@@ -161,10 +161,10 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
 async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeline(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "current_stage", lambda *_, **__: "long " * 40)
+    monkeypatch.setattr(live_table, "current_stage", lambda *_, **__: "long " * 40)
     run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        app.run_controller.show(RunSession(run))
+        app.run_controller.show(FollowedRun(run))
         timeline = (await pilot.wait_for_screen(LiveScreen)).query_one(RichLog)
         width = timeline.scrollable_content_region.width
         timeline.write("line\n" * 50)
@@ -175,16 +175,16 @@ async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeli
 
 async def test_the_timeline_has_what_the_run_did_while_the_log_was_shown(context: Context) -> None:
     run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
-    session = RunSession(run)
-    session.timeline += [f"before {number}" for number in range(50)]
+    followed = FollowedRun(run)
+    followed.timeline += [f"before {number}" for number in range(50)]
     async with running_app(app) as pilot:
-        app.run_controller.show(session)
+        app.run_controller.show(followed)
         screen = await pilot.wait_for_screen(LiveScreen)
         timeline = screen.query_one(RichLog)
         await pilot.wait_for(lambda: timeline.scroll_offset.y == timeline.max_scroll_y > 0)
         await pilot.until(lambda: not timeline.is_on_screen, "l")
-        session.timeline += [f"event {number}" for number in range(5)]
+        followed.timeline += [f"event {number}" for number in range(5)]
         screen.draw()
         await pilot.until(lambda: timeline.is_on_screen, "l")
         screen.draw()
-        assert [line.text.strip() for line in timeline.lines[-5:]] == session.timeline[-5:]
+        assert [line.text.strip() for line in timeline.lines[-5:]] == followed.timeline[-5:]

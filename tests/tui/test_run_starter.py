@@ -25,11 +25,11 @@ from advisor.store.store import Store
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog
+from advisor.tui.followed_run import RunnerProcess, StartRunner
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen
-from advisor.tui.session import RunnerProcess, StartRunner
 from advisor.tui.setup import SetupScreen
 
 
@@ -161,7 +161,7 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
         await pilot.until_text("without a time limit", "f")
         await pilot.wait_for_text("With the baseline: 2 ways")
         await pilot.reach(LiveScreen, "y")
-        question = builders.known(app.run_controller.session).header.question
+        question = builders.known(app.run_controller.followed).header.question
     assert question.all_arms
     assert question.workflows == ("quick",)
     useless = builders.replace(skipped, skip_cause="build-limit")
@@ -187,7 +187,7 @@ async def test_m_measures_the_undecided_workflows_for_longer(
             assert "At most" in await pilot.check_at((80, 24))
             await pilot.press(key)
         await pilot.wait_for_screen(LiveScreen)
-        question = builders.known(app.run_controller.session).header.question
+        question = builders.known(app.run_controller.followed).header.question
         assert question.workflows == undecided_workflows(advice, asked)
         assert question.priorities == asked.priorities
         assert question.budget == further_budget(shown, results.original.catalogue)

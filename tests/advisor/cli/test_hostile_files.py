@@ -23,7 +23,7 @@ from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.tui.session import RUNNER_COMMAND
+from advisor.tui.followed_run import RUNNER_COMMAND
 
 COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000

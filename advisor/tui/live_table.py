@@ -57,7 +57,7 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     status: RowStatus = "waiting"
     phase: RowPhase = "queued"
-    progress: str = ""
+    work_done: str = ""
     #: Status and reason of a failure.
     failure: str = ""
     reason: str = ""
@@ -80,7 +80,7 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.status != "failed" and self.phase in built
 
 
-def progress_rows(
+def process_rows(
     state: RunState, question: Question, active_arm: str | None, skipped: Collection[str] = ()
 ) -> list[ProcessRow]:
     """Return a row for each arm; `skipped` are those whose end the user has asked for."""
@@ -103,13 +103,13 @@ def _row(planned: Arm, state: RunState, question: Question, *, is_active: bool) 
         status, reason = failure.status, failure.reason
         return change(status="failed", phase=failure.phase, failure=status, reason=reason)
     if process.outcome is not None:
-        return change(status="done", phase="done", progress=_progress(process, "done", 0))
+        return change(status="done", phase="done", work_done=_count_work(process, "done", 0))
     phase = _phase(process, state, planned.id)
     if phase in FURTHER_STAGES and not is_active:
         phase = "measured"
     is_working = is_active and phase not in {"imported", "ready", "measured"}
-    progress = _progress(process, phase, len(question.shapes))
-    return change(status="working" if is_working else "waiting", phase=phase, progress=progress)
+    work_done = _count_work(process, phase, len(question.shapes))
+    return change(status="working" if is_working else "waiting", phase=phase, work_done=work_done)
 
 
 def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
@@ -126,7 +126,7 @@ def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
     return process.phase
 
 
-def _progress(process: ProcessState, phase: RowPhase, shapes: int) -> str:
+def _count_work(process: ProcessState, phase: RowPhase, shapes: int) -> str:
     if process.load_blocks:
         return f"{len(process.load_blocks)} blocks"
     if phase == "done" or process.ready:
@@ -268,7 +268,7 @@ def process_cells(row: ProcessRow, cell: Cell | None, phase_seconds: float, *, f
         "status": STATUS_GLYPHS[row.status],
         "arm": f"{row.duplicate_of} (noise check)" if row.duplicate_of else row.arm,
         "phase": row.failure or PHASE_LABELS.get(row.phase, row.phase),
-        "progress": cell.speedup if cell else row.reason or row.progress,
+        "progress": cell.speedup if cell else row.reason or row.work_done,
         "ms": format_milliseconds(single.seconds.median if single else None, DIGITS),
         "tokens": format_number(single.throughput.value if single else None, digits=DIGITS),
         "ttft": format_milliseconds(generated.ttft_seconds if generated else None, DIGITS),

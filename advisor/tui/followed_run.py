@@ -30,7 +30,7 @@ RANKING_INTERVAL_SECONDS = 3.0
 NOT_CONTROLLED_MESSAGE = "no process works on this run"
 
 
-class RunSession:
+class FollowedRun:
     """The run that is shown, after the events read so far."""
 
     def __init__(self, run: Run, runner: RunnerProcess | None = None) -> None:

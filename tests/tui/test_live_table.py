@@ -29,17 +29,17 @@ from advisor.execute import runner as execute_runner
 from advisor.execute.runner import Gate
 from advisor.report.other_arms import describe_equals
 from advisor.store.runs import Run
-from advisor.tui import session as tui_session
+from advisor.tui import followed_run
+from advisor.tui.followed_run import FollowedRun, StartRunner, choose_leader
 from advisor.tui.live import describe_leader, describe_load
-from advisor.tui.progress import (
+from advisor.tui.live_table import (
     ProcessRow,
     current_stage,
     describe_wait,
     process_cells,
-    progress_rows,
+    process_rows,
     remaining_seconds,
 )
-from advisor.tui.session import RunSession, StartRunner, choose_leader
 from probes.events import PhaseStarted, Ready
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
@@ -77,7 +77,7 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     state = builders.run_state({builders.BASELINE: builders.process(), "compiled": process})
     state = replace(state, plan=builders.plan("compiled"), finished=False)
     question = builders.question(task="serve", load=load)
-    row = next(row for row in progress_rows(state, question, "compiled") if row.arm == "compiled")
+    row = next(row for row in process_rows(state, question, "compiled") if row.arm == "compiled")
     assert (row.phase, row.status) == ("serving", "working")
     assert row.is_built
     _, _, *levels = describe_load(state, load, "compiled").plain.splitlines()
@@ -170,13 +170,13 @@ def resumed(*events: run_events.RunEvent, **changes: object) -> RunState:
 
 
 def stage_of(state: RunState, active: str | None = None) -> str:
-    rows = progress_rows(state, QUESTION, active)
+    rows = process_rows(state, QUESTION, active)
     return current_stage(state, QUESTION, rows, is_running=True)
 
 
 def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None:
     assert MEASURED not in stage_of(resumed())
-    rows = progress_rows(resumed(), QUESTION, None)
+    rows = process_rows(resumed(), QUESTION, None)
     assert {row.phase for row in rows} == {"queued"}
     arms = (builders.BASELINE, "compiled")
     spawned = [run_events.WorkerSpawned(arm=arm, process=1, repeat=0) for arm in arms]
@@ -218,7 +218,7 @@ def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
         stage = stage_of(state, "compiled")
         assert ("final outputs" in stage) == (phase == "done")
         stages.add(stage)
-        assert progress_rows(state, QUESTION, None)[-1].phase == "measured", "it waits"
+        assert process_rows(state, QUESTION, None)[-1].phase == "measured", "it waits"
     assert len(stages) == 5
     assert "final outputs" not in stage_of(raced)
 
@@ -246,22 +246,22 @@ def test_an_event_file_read_in_pieces_gives_the_same_state(made_run: Run) -> Non
     file = made_run.directory / "events.jsonl"
     whole, expected = file.read_bytes(), fold(made_run.events())
     file.write_bytes(b"")
-    session = RunSession(made_run)
+    followed = FollowedRun(made_run)
     for end in range(0, len(whole) + 97, 97):
         file.write_bytes(whole[:end])
-        session.refresh()
-    assert session.state == expected
+        followed.refresh()
+    assert followed.state == expected
 
 
 def test_programs_that_open_a_run_at_different_times_show_one_clock(made_run: Run) -> None:
     file = made_run.directory / "events.jsonl"
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
-    first = RunSession(made_run)
+    first = FollowedRun(made_run)
     first.refresh()
     with made_run.writer():
         age = 30.0
         os.utime(file, (time.time() - age,) * 2)
-        second = RunSession(made_run)
+        second = FollowedRun(made_run)
         second.refresh()
         assert second.now() == pytest.approx(second.state.at + age, abs=5)
         made_run.control.set_paused(paused=True)
@@ -273,12 +273,12 @@ def test_the_answer_so_far_is_that_of_a_run_that_stops_now(
     made_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluated: list[object] = []
-    monkeypatch.setattr(tui_session, "answer_from_state", lambda *run: evaluated.append(run))
-    session = RunSession(made_run)
-    session.refresh()
-    rank = builders.known(session.ranking_job(0.0))
+    monkeypatch.setattr(followed_run, "answer_from_state", lambda *run: evaluated.append(run))
+    followed = FollowedRun(made_run)
+    followed.refresh()
+    rank = builders.known(followed.ranking_job(0.0))
     rank()
-    assert evaluated == [(session.header, session.state)]
+    assert evaluated == [(followed.header, followed.state)]
 
 
 def test_a_pause_stops_the_clock() -> None:
@@ -316,17 +316,17 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
 ) -> None:
     run = sessions.create_run(tui_context, sessions.short_options("quick"))
     run.control.send("cancel")  # to an earlier process
-    session = RunSession(run, fake_runner(run, 0.5))
-    session.refresh()
-    assert session.why_not_skipped("quick") == ""
-    session.skip("quick")
-    while not session.is_finished:
-        assert session.is_running
+    followed = FollowedRun(run, fake_runner(run, 0.5))
+    followed.refresh()
+    assert followed.why_not_skipped("quick") == ""
+    followed.skip("quick")
+    while not followed.is_finished:
+        assert followed.is_running
         time.sleep(0.1)
-        session.refresh()
-    failure = sessions.expect_failure(session.state.processes["quick"][0].outcome, "skipped")
+        followed.refresh()
+    failure = sessions.expect_failure(followed.state.processes["quick"][0].outcome, "skipped")
     assert failure.skip_cause == "user"
-    assert builders.known(session.state.quiet_check).allowed_seconds == 0.5
+    assert builders.known(followed.state.quiet_check).allowed_seconds == 0.5
 
 
 @pytest.mark.slow
@@ -335,17 +335,17 @@ def test_a_detached_run_continues_to_its_end(
 ) -> None:
     run = sessions.create_run(tui_context, sessions.short_options("quick"))
     runner = fake_runner(run, None)
-    session = RunSession(run, runner)
-    while not session.state.last_groups:
+    followed = FollowedRun(run, runner)
+    while not followed.state.last_groups:
         time.sleep(0.01)
-        session.refresh()
-    session.toggle_pause()
-    while not session.is_paused:
+        followed.refresh()
+    followed.toggle_pause()
+    while not followed.is_paused:
         time.sleep(0.01)
-    session.toggle_pause()
+    followed.toggle_pause()
     runner.detach()
     workers.wait_until(lambda: run.state().finished and not run.is_active(), 60)
-    session = RunSession(run)
-    session.refresh()
-    assert session.is_finished
+    followed = FollowedRun(run)
+    followed.refresh()
+    assert followed.is_finished
     assert not runner.is_running or runner._process.wait(10) == 0
