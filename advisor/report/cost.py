@@ -172,7 +172,7 @@ def memory_source(answer: Answer, measured: Measurement) -> str:
 
 def describe_new_shape(result: NewShapeResult) -> str:
     """Return the shape, how it was served and how fast: `batch size 17: served in 1.2 ms`."""
-    reason = result.reason
+    shape, reason = result.shape, result.reason
     shortened = text.shorten_text(reason or UNKNOWN, MOST_CHARACTERS)
     # A later call, and the first one, which may compile.
     first = f"first call {text.format_milliseconds(result.first_call_seconds)} ms"
@@ -186,7 +186,6 @@ def describe_new_shape(result: NewShapeResult) -> str:
         "refused": f"refused, {shortened}",
         "skipped": f"no result, {reason}",
     }
-    shape = result.shape
     length = f", length {shape.tokens}" if shape.tokens else ""
     return f"batch size {shape.batch_size}{length}: {written[result.handling]}"
 

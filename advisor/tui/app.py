@@ -10,6 +10,7 @@ import pathlib
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,8 +51,12 @@ class ScreenDriver(LinuxDriver):
     """
 
     def start_application_mode(self) -> None:
-        if self._key_thread is None or not self._key_thread.is_alive():
+        if self.attrs_before is None:  # the mode of the shell, while the screens are shown
             super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def stop_application_mode(self) -> None:
+        super().stop_application_mode()
+        self.attrs_before = None
 
 
 class AdvisorApp(App[int]):
@@ -319,7 +324,7 @@ class AdvisorApp(App[int]):
     async def run_action(self, *arguments: Any, **options: Any) -> bool:  # noqa: ANN401 - Textual's
         """Run the action, but not while the program ends, when no screen can be opened any more."""
         try:
-            return not self._exit and await super().run_action(*arguments, **options)
+            return self.return_code is None and await super().run_action(*arguments, **options)
         except UserError as error:
             self.show_error(error)
             return True
@@ -331,6 +336,6 @@ class AdvisorApp(App[int]):
         """Write a crash report; Textual's own traceback would print the values of variables."""
         from advisor.tui.launch import write_crash_report
 
-        if self._exception is not None and self.defect is None:
-            self.defect = write_crash_report(self._exception, self.context)
-        self._close_messages_no_wait()
+        if (error := sys.exc_info()[1]) is not None and self.defect is None:
+            self.defect = write_crash_report(error, self.context)
+        self.panic()

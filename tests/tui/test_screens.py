@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import importlib
 import pathlib
+import pkgutil
 
 import builders
 import pytest
@@ -8,6 +10,7 @@ from onscreen import SMALLEST, asking_app, running_app, showing
 from textual import events
 from textual.widgets import Input, Static, TabbedContent
 
+from advisor import tui
 from advisor.ask.context import Context
 from advisor.ask.devices import CPU
 from advisor.ask.task import FIRST_ITL
@@ -24,6 +27,32 @@ from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.setup import SetupScreen
 from advisor.tui.target_step import CPU_NOTES
 from advisor.tui.widgets import WeightBar, Weights
+
+#: The private methods of Textual that the screens replace, because nothing public does the same.
+REPLACED = {
+    "AdvisorApp._fatal_error",  # it is the one hook for an exception, and prints local variables
+    "Choice._init_selected_option",  # it sends a message about a value that the user has not chosen
+    "Palette._dispatch_message",  # it obeys an enter that was pressed while the palette closes
+}
+
+
+def test_the_screens_replace_no_private_method_of_textual_but_the_listed_ones() -> None:
+    modules = [
+        importlib.import_module(f"advisor.tui.{found.name}")
+        for found in pkgutil.iter_modules(tui.__path__)
+    ]
+    assert {
+        method.__qualname__
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+        for name, method in vars(kind).items()
+        if name.startswith("_") and not name.endswith("__")
+        if getattr(method, "__module__", None) == module.__name__
+        if any(
+            hasattr(base, name) for base in kind.__mro__ if base.__module__.startswith("textual")
+        )
+    } == REPLACED
 
 
 async def test_a_cpu_build_of_torch_offers_no_gpu(
