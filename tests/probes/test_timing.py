@@ -128,7 +128,7 @@ def test_calls_next_to_a_slow_check_of_the_host_are_replaced(clock: FakeClock) -
 
 
 @pytest.mark.parametrize(("size", "calls"), [(SIX_CALLS, 12), (ONE_AND_THREE, 3)])
-def test_where_the_host_is_always_slow_all_calls_count_and_few_long_ones_are_not_replaced(
+def test_on_an_always_slow_host_all_calls_count_and_few_long_ones_are_not_replaced(
     size: VisitSize, calls: int, clock: FakeClock
 ) -> None:
     host = ChangingHost(clock, [1.0, 2.0])

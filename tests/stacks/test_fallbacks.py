@@ -336,7 +336,7 @@ def test_eager_code_between_compiled_graphs_is_not_counted_as_compiled(
     assert run_script(EAGER_BODY)["mixed"]["share"] == pytest.approx(1 / 5)
 
 
-def test_what_dynamo_captures_nothing_of_is_not_engaged_with_the_cause_that_it_counts(
+def test_what_dynamo_does_not_capture_is_not_engaged_with_the_cause_it_counts(
     run_script: RunScript,
 ) -> None:
     results = run_script(UNCAPTURED)

@@ -204,7 +204,7 @@ def test_an_engine_has_a_profile_for_each_batch_size(run_script: RunScript) -> N
     assert results["profiles"] == shapes
 
 
-def test_a_range_has_at_least_two_batch_sizes_and_is_optimised_for_the_largest_measured(
+def test_a_range_has_two_batch_sizes_or_more_and_is_optimised_for_the_largest(
     run_script: RunScript,
 ) -> None:
     results = run_script(RANGES, "torch_tensorrt_rtx")

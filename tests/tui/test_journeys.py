@@ -240,7 +240,7 @@ async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: 
     assert last.endswith(f"p3-advisor show {run.directory.name}")
 
 
-async def test_the_shell_says_that_a_run_of_another_program_goes_on_and_that_one_was_stopped(
+async def test_the_shell_says_that_another_programs_run_goes_on_or_was_stopped(
     context: Context,
 ) -> None:
     run = make_run(context.store, finished=False)

@@ -87,7 +87,7 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     assert all(float(each[-1]) == pytest.approx(load.itl_seconds * 1e3 / 5) for each in figures)
 
 
-def test_times_and_speeds_so_far_are_of_the_same_rounds_and_none_are_of_a_busy_machine() -> None:
+def test_times_and_speeds_so_far_are_of_the_same_rounds_and_not_of_a_busy_machine() -> None:
     made = built_answers.answer()
     eager, compiled = (made.results.by_arm[arm].cells[0] for arm in (builders.BASELINE, "compiled"))
     row = ProcessRow(arm="compiled", status="waiting", phase="measure")
@@ -223,7 +223,7 @@ def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
     assert "final outputs" not in stage_of(raced)
 
 
-def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_machine() -> None:
+def test_no_time_counts_and_no_stage_is_named_while_a_run_waits_for_quiet() -> None:
     state = builders.run_state({}, last_groups={}, closed={})
     activity = MachineActivity(
         seconds=1.0, usable_processors=2, idle_processors=0.0, stolen_share=0.0

@@ -72,7 +72,7 @@ async def test_a_cpu_build_of_torch_offers_no_gpu(
         )
 
 
-async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_one_is_chosen(
+async def test_a_missing_file_is_an_error_and_an_unchosen_task_follows_the_model(
     tui_context: Context,
 ) -> None:
     app = asking_app(tui_context)

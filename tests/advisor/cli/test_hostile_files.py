@@ -236,7 +236,7 @@ def test_commands_execute_nothing_in_the_current_directory(
     assert answer.returncode in {0, 3}, answer.stderr
 
 
-def test_detecting_an_interpreter_and_reading_pip_execute_nothing_in_the_current_directory(
+def test_detection_and_reading_pip_execute_nothing_in_the_current_directory(
     checkout: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(checkout)

@@ -310,7 +310,7 @@ def test_a_faster_measurement_never_lowers_rank_or_word_of_its_arm() -> None:
 
 
 @pytest.mark.slow
-def test_a_workflow_that_is_not_advised_changes_neither_the_advice_nor_lowers_the_word() -> None:
+def test_a_workflow_that_is_not_advised_changes_no_advice_and_lowers_no_word() -> None:
     for draw, run in [*random_runs(4), *close_runs(4)]:
         before = decide(run)
         others = sorted({arm.workflow for arm in run.arms} - {before.advised.workflow})
@@ -386,7 +386,7 @@ def test_a_larger_error_of_the_answer_never_raises_its_word() -> None:
             assert after.word <= before.word
 
 
-def test_an_error_that_makes_those_of_the_rivals_look_alike_does_not_raise_the_certainty() -> None:
+def test_an_error_that_makes_those_of_rivals_look_alike_raises_no_certainty() -> None:
     rivals = tuple(Arm(f"arm{number}", 1.5, 0.4) for number in range(6))
     shares = []
     for spread in (0.005, 0.2, 0.4):

@@ -211,7 +211,7 @@ def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
     ]
 
 
-def test_an_arm_of_one_run_is_one_difference_and_versions_are_compared_of_shared_arms() -> None:
+def test_an_arm_of_one_run_is_one_difference_and_shared_arms_compare_versions() -> None:
     found = run_answer()
     versions = [{"stack": "1", "torch": "2"}, {"stack": "3", "torch": "4"}]
     before, after = (with_measurement(found, versions=of_run, settings={}) for of_run in versions)

@@ -189,7 +189,7 @@ def test_where_no_call_was_undisturbed_all_may_have_waited(undisturbed: float, h
     ("milliseconds", "share"),
     [([2.5, 2.6, 2.8], 1.0), ([10.0, 10.2, 10.6], 0.4), ([10, 14, 20], 1e-3), ([80] * 3, 1.25e-4)],
 )
-def test_undisturbed_calls_are_short_faster_than_the_typical_one_and_agree_over_visits(
+def test_undisturbed_calls_are_short_faster_than_typical_and_agree_over_visits(
     milliseconds: list[float], share: float
 ) -> None:
     visits = [[each / 1e3, *([0.08] * 7)] for each in milliseconds]

@@ -52,9 +52,7 @@ def test_it_is_the_harmonic_mean_over_the_platforms() -> None:
     assert entry.efficiencies == {"CPU": 1.0, "GPU": 0.5}
 
 
-def test_it_is_zero_where_one_platform_is_not_supported_and_unknown_where_it_was_not_tried() -> (
-    None
-):
+def test_it_is_zero_on_an_unsupported_platform_and_unknown_on_an_untried_one() -> None:
     entries = compared(
         platform("GPU", compiled=1.0, vendor_only=1.0), platform("CPU", refused=("vendor-only",))
     )

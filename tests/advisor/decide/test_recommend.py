@@ -108,7 +108,7 @@ def test_the_runner_up_is_the_best_of_another_workflow() -> None:
     assert (alone.runner_up, alone.margin, alone.flips) == (None, None, ())
 
 
-def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_settle() -> None:
+def test_during_a_run_an_unfit_machine_has_leaders_that_more_rounds_may_settle() -> None:
     arms, results = two(1.49, noise_floor=0.9, races=(builders.race_result(noise_floor=0.9),))
     rating = builders.rating(3, fact="speedup", grade=2.8)
     arms = [replace(each, ratings={**each.ratings, "performance": rating}) for each in arms]

@@ -247,7 +247,7 @@ def test_a_linear_rule_is_linear_between_its_knots() -> None:
     assert grades.describe_rule(share) == "share: A >= 0.3, B >= 0.05"
 
 
-def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_letter_needs() -> None:
+def test_a_rating_names_the_fact_of_the_lowest_grade_and_what_the_next_letter_needs() -> None:
     facts: dict[str, grades.FactValue] = {
         "speedup": 1.5,
         "build_seconds": 300.0,

@@ -244,14 +244,14 @@ def test_a_server_is_saturated_when_more_requests_at_once_are_no_faster(
     assert serving.is_saturated([loop(rate) for rate in rates], GAIN) is saturated
 
 
-def test_the_goodput_is_below_capacity_and_below_rates_that_half_of_the_requests_miss() -> None:
+def test_the_goodput_is_below_capacity_and_rates_that_half_of_the_requests_miss() -> None:
     assert serving.goodput_bound([process(loops=(2.0, 2.4))], LOAD, GAIN) == 2.4
     assert serving.goodput_bound([process(loops=(2.0, 5.0))], LOAD, GAIN) is None
     missed = process(blocks=(block(1.0, 30, 2), block(1.5, 20, 12), block(2.0, 5, 30)))
     assert serving.goodput_bound([missed], LOAD, GAIN) == 2.0
 
 
-def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput_or_is_below_it() -> None:
+def test_an_arm_that_cannot_reach_half_of_anothers_goodput_or_is_below_cannot_lead() -> None:
     for slow, expected in (
         (process(loops=(1.0, 1.1)), False),
         (process(loops=(7.0, 7.1)), True),

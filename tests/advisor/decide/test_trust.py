@@ -80,7 +80,7 @@ def test_an_open_decision_or_missing_sizes_allow_no_trust_and_another_machine_no
 @pytest.mark.parametrize(
     ("arms", "duplicates", "least"), [(2, 1, "A"), (1, 2, "A"), (1, 1, "B"), (2, 0, "B")]
 )
-def test_arms_in_two_processes_and_the_duplicates_show_together_what_processes_differ_by(
+def test_arms_in_two_processes_and_duplicates_show_what_processes_differ_by(
     arms: int, duplicates: int, least: str
 ) -> None:
     twice = (cell(processes=2),)

@@ -436,7 +436,7 @@ def half_reached(others: float | None = 30.0) -> RunState:
     )
 
 
-def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
+def test_a_budget_that_should_suffice_is_named_for_arms_that_were_not_reached() -> None:
     state = half_reached()
     assert more_time(state, FREE).endswith("--budget 100s")
     assert more_time(replace(state, at=400.0), FREE).endswith("--budget 11min")

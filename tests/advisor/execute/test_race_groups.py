@@ -47,7 +47,7 @@ ARMS = {builders.BASELINE, "quick", "alike", "misbehaving/floods", "narrow/serve
 MOST_BUILT = 4
 
 
-def test_arms_that_do_not_fit_together_race_in_groups_with_the_controls_and_the_best_arm(
+def test_arms_that_do_not_fit_together_race_in_groups_with_controls_and_best_arm(
     module_context: Context,
 ) -> None:
     """The run is interrupted in its second race."""

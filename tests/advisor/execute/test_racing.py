@@ -181,7 +181,7 @@ def test_the_first_visit_may_be_discarded_and_later_ones_up_to_their_share() -> 
 pytestmark = pytest.mark.slow
 
 
-def test_a_busy_machine_discards_no_more_visits_than_allowed_and_has_the_lowest_trust(
+def test_a_busy_machine_discards_only_the_allowed_visits_and_has_the_lowest_trust(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker always has waited for a processor half of the time."""

@@ -341,7 +341,7 @@ def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
     assert len(state.repeats) > 2
 
 
-def test_no_repetition_begins_builds_or_makes_further_rounds_after_the_end_of_the_run() -> None:
+def test_no_repetition_begins_builds_or_goes_on_after_the_end_of_the_run() -> None:
     session, _ = repeat(after_repetitions(CLEAR), end=0.1)
     assert {*session.build_ends.values()} == {0.1}
     assert {number for _, _, number in session.order} == {1, 2}, "the fewest that count"
@@ -349,7 +349,7 @@ def test_no_repetition_begins_builds_or_makes_further_rounds_after_the_end_of_th
     assert state.repeats == {}
 
 
-def test_the_quickest_build_is_repeated_first_and_a_cold_one_only_in_half_of_the_time() -> None:
+def test_the_quickest_build_is_repeated_first_and_a_cold_one_in_half_the_time_only() -> None:
     built = BuildSeconds(cold=30.0, warm=None, builds_at_once=2)
     slow = built_answers.with_measurement(CLEAR, "compiled", build_seconds=built)
     slow = built_answers.with_question(slow, requests=1000)
@@ -387,7 +387,7 @@ def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> 
     ("device", "end", "asked"),
     [("cpu", math.inf, [["a"], ["b"]]), ("cuda", math.inf, [["a", "b"]]), ("cuda", 2.0, [])],
 )
-def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_together_on_a_gpu_while_one_fits(
+def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_at_once_on_a_gpu_if_one_fits(
     device: DeviceKind, end: float, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = mock.MagicMock(is_running={"a", "b"}.__contains__, builds_standbys=lambda: False)

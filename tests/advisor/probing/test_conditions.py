@@ -247,7 +247,7 @@ def test_the_counters_of_this_machine_can_be_read() -> None:
     assert 0 <= conditions.stolen_share <= 1
 
 
-def test_several_gpus_have_the_lower_clock_the_mean_of_throttling_and_the_sum_of_energy(
+def test_several_gpus_have_the_lower_clock_mean_throttling_and_the_sum_of_energy(
     kernel: Kernel,
 ) -> None:
     hot = FakeNvml(

@@ -180,7 +180,7 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
     assert recipe_text.render_recommended(built_answers.answer(), run) is None
 
 
-def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measurement() -> None:
+def test_a_run_without_advice_gives_its_reason_and_no_step_of_a_measurement() -> None:
     refused = NothingViableError("the model does not open", "use --batch-sizes 2")
     answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:

@@ -62,7 +62,7 @@ def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
         expect("text-partly-used", [found.title, *found.lines])
 
 
-def test_an_unfinished_run_has_the_command_that_resumes_it_and_its_missing_batch_sizes() -> None:
+def test_an_unfinished_run_has_the_command_to_resume_and_its_missing_batch_sizes() -> None:
     made = built_answers.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
     (notice,) = stop_notice(made)
     assert f"p3-advisor resume {made.run_id}" in notice
