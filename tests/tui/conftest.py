@@ -25,6 +25,7 @@ from advisor.store.store import Store
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.followed_run import RunnerProcess, StartRunner
+from advisor.tui.launch import LaunchOptions
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 
@@ -94,6 +95,12 @@ def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run made by hand."""
     return make_run(Store(tmp_path_factory.mktemp("sample")), finished=True)
+
+
+@pytest.fixture
+def app(context: Context) -> AdvisorApp:
+    """The app with a store of the test's own; it opens nothing."""
+    return AdvisorApp(LaunchOptions(), context)
 
 
 @pytest.fixture

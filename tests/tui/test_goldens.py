@@ -139,15 +139,15 @@ async def test_results_of_kept_documents(tui_context: Context, *, update: bool) 
 
 
 @pytest.mark.slow
-async def test_results_of_equal_and_of_many_arms(context: Context, *, update: bool) -> None:
+async def test_results_of_equal_and_of_many_arms(app: AdvisorApp, *, update: bool) -> None:
     equal = {**SECONDS, "compiled": 0.0039}
     workflows = [builders.workflow(name) for name in ("compiled", "exported", "broken", "absent")]
     equally_good = make_run(
-        context.store, finished=True, seconds_of=equal, catalogue=builders.catalogue(*workflows)
+        app.context.store, finished=True, seconds_of=equal, catalogue=builders.catalogue(*workflows)
     )
-    runs = {"equal": equally_good, "16-arms": make_long_run(context.store)}
+    runs = {"equal": equally_good, "16-arms": make_long_run(app.context.store)}
     names = {name: run.directory.name for name, run in runs.items()}
-    await compare_answers(AdvisorApp(LaunchOptions(), context), SIZES[0], names, update=update)
+    await compare_answers(app, SIZES[0], names, update=update)
 
 
 @pytest.mark.slow
@@ -168,16 +168,15 @@ async def test_questions_and_help(
 
 
 async def test_home_without_runs_and_with_them(
-    context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
+    app: AdvisorApp, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.gpu_machine())
     monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
-    app = AdvisorApp(LaunchOptions(), context)
     async with showing(HomeScreen, app) as (pilot, home):
         await pilot.wait_for(lambda: app.machine is not None)
         await compare("home-empty", pilot, update=update)
         for is_finished in (True, False):
-            make_run(context.store, finished=is_finished)
+            make_run(app.context.store, finished=is_finished)
         home.read_runs()
         await pilot.wait_for_text("2.29x")
         await pilot.until_text("Compare with", "down", "space")
@@ -201,27 +200,25 @@ async def test_a_gpu_that_is_not_attached(
         await pilot.wait_for_screen(ResultsScreen)
 
 
-async def test_a_run_in_progress(unfinished: Run, tui_context: Context, *, update: bool) -> None:
+async def test_a_run_in_progress(unfinished: Run, app: AdvisorApp, *, update: bool) -> None:
     followed = FollowedRun(unfinished)
     followed.refresh()
     rank = builders.known(followed.ranking_job(0.0))
     followed.set_provisional(rank())
-    app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app) as pilot:
         app.run_controller.show(followed)
         await pilot.wait_for_screen(LiveScreen)
         await compare("live", pilot, update=update)
 
 
-async def test_text_generation(context: Context, *, update: bool) -> None:
-    app = AdvisorApp(LaunchOptions(), context)
+async def test_text_generation(app: AdvisorApp, *, update: bool) -> None:
     async with running_app(app) as pilot:
-        run = make_run(context.store, finished=False, generates=True)
+        run = make_run(app.context.store, finished=False, generates=True)
         app.run_controller.show(FollowedRun(run))
         await pilot.wait_for_screen(LiveScreen)
         await pilot.wait_for_text("So far")
         await compare("generating", pilot, update=update)
-        run = make_run(context.store, finished=True, generates=True)
+        run = make_run(app.context.store, finished=True, generates=True)
         app.run_controller.open(run.directory.name)
         await pilot.wait_for_screen(ResultsScreen)
         await compare("generated", pilot, update=update)

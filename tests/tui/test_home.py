@@ -72,8 +72,7 @@ def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
         assert answer.device_name == json.loads(kept.read_bytes())["machine"]["gpus"][0]["name"]
 
 
-async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(context: Context) -> None:
-    app = AdvisorApp(LaunchOptions(), context)
+async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(app: AdvisorApp) -> None:
     async with showing(HomeScreen, app) as (pilot, _):
         setup = await pilot.reach(SetupScreen, "enter")
         await pilot.until(lambda: setup.step_index == 1, *"demo/gpt2", "enter")
@@ -121,10 +120,9 @@ def test_ages(context: Context) -> None:
 
 
 async def test_the_load_average_is_that_of_now_and_a_key_that_follows_q_opens_nothing(
-    context: Context, monkeypatch: pytest.MonkeyPatch
+    app: AdvisorApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.machine())
-    app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         for load in (7.5, 0.5):
             monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
@@ -150,10 +148,10 @@ async def list_runs(pilot: ScreenPilot, runs: int) -> HomeScreen:
     return screen
 
 
-async def test_a_note_can_be_written_and_removed(context: Context) -> None:
-    run = make_run(context.store, finished=True)
-    make_run(context.store, finished=False)
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+async def test_a_note_can_be_written_and_removed(app: AdvisorApp) -> None:
+    run = make_run(app.context.store, finished=True)
+    make_run(app.context.store, finished=False)
+    async with running_app(app) as pilot:
         await list_runs(pilot, 2)
         await pilot.until_text("Note: [/old] driver", "t", *"[/old] driver", "enter")
         assert run.note() == "[/old] driver"
@@ -164,10 +162,10 @@ async def test_a_note_can_be_written_and_removed(context: Context) -> None:
         await pilot.until(lambda: run.note() == "", "t", *["backspace"] * 13, "enter")
 
 
-async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> None:
-    make_run(context.store, finished=True)
-    make_run(context.store, finished=False)
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+async def test_the_footer_offers_only_keys_with_an_effect(app: AdvisorApp) -> None:
+    make_run(app.context.store, finished=True)
+    make_run(app.context.store, finished=False)
+    async with running_app(app) as pilot:
         rows = {"mark", "note", "delete"}
         assert not {"resume", "compare", "back", *rows} & pilot.key_hints()
         await list_runs(pilot, 2)
@@ -191,13 +189,13 @@ def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> N
     assert undecided["answer"] == "stopped"
 
 
-async def test_the_list_is_as_wide_as_the_terminal_also_with_a_scroll_bar(context: Context) -> None:
+async def test_the_list_is_as_wide_as_the_terminal_also_with_a_scroll_bar(app: AdvisorApp) -> None:
     model = TransformersModel(name="an-owner/a-model-with-a-long-name-that-fills", weights="random")
     question = builders.question(model=model)
     for number in range(10, 40):
         run_id = f"20261121-1300{number}-0000"
-        context.store.create(builders.header(run_id=run_id, question=question))
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        app.context.store.create(builders.header(run_id=run_id, question=question))
+    async with running_app(app) as pilot:
         table = (await list_runs(pilot, 30)).query_one(Table)
         await pilot.wait_for_text("no measurement")
         assert table.max_scroll_y > 0
@@ -205,10 +203,10 @@ async def test_the_list_is_as_wide_as_the_terminal_also_with_a_scroll_bar(contex
 
 
 async def test_a_run_is_deleted_after_a_confirmation_and_not_while_it_is_active(
-    context: Context,
+    app: AdvisorApp,
 ) -> None:
-    run, other = make_run(context.store, finished=True), make_run(context.store, finished=False)
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+    run, other = (make_run(app.context.store, finished=each) for each in (True, False))
+    async with running_app(app) as pilot:
         screen = await list_runs(pilot, 2)
         await pilot.reach(ChoiceDialog, "d")
         assert run.directory.name in await pilot.check_at(SMALLEST)

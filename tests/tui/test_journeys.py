@@ -32,9 +32,8 @@ from advisor.tui.target_step import TargetStep
 
 
 async def test_a_command_of_the_palette_runs_once_however_often_enter_is_pressed(
-    context: Context,
+    app: AdvisorApp,
 ) -> None:
-    app = AdvisorApp(LaunchOptions(), context)
     async with showing(HomeScreen, app) as (pilot, _):
         await pilot.press("ctrl+p", *"quest")
         await pilot.settle()
@@ -159,14 +158,13 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
 
 @pytest.mark.slow
 async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancelled(
-    context: Context, fake_runner: StartRunner
+    app: AdvisorApp, fake_runner: StartRunner
 ) -> None:
     run_options = RunOptions(
         gpu="cpu", batch_sizes="1,2,3", budget="60s", workflows="quick,misbehaving/escapes"
     )
-    run = create_run(context, run_options)
+    run = create_run(app.context, run_options)
     runner = fake_runner(run, None)
-    app = AdvisorApp(LaunchOptions(), context)
     async with showing(HomeScreen, app) as (pilot, home):
         await pilot.wait_for_text("running")
         home.query_one(Table).move_cursor_to(run.directory.name)

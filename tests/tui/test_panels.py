@@ -69,8 +69,7 @@ async def test_a_hostile_model_name_is_shown_without_markup(sample_app: AdvisorA
             await pilot.wait_for_text(panels.printable(name)[:4])
 
 
-async def test_a_notification_has_no_control_characters(tui_context: Context) -> None:
-    app = AdvisorApp(LaunchOptions(), tui_context)
+async def test_a_notification_has_no_control_characters(app: AdvisorApp) -> None:
     async with running_app(app) as pilot:
         app.notify("from a stack: \x1b[31m\u202e red")
         await pilot.wait_for_text("from a stack")
@@ -78,7 +77,7 @@ async def test_a_notification_has_no_control_characters(tui_context: Context) ->
 
 
 async def test_the_output_of_a_stack_is_shown_without_markup(
-    tui_context: Context, tmp_path: pathlib.Path
+    app: AdvisorApp, tmp_path: pathlib.Path
 ) -> None:
     followed = FollowedRun(make_run(Store(tmp_path), finished=False))
     followed.refresh()
@@ -90,7 +89,6 @@ async def test_the_output_of_a_stack_is_shown_without_markup(
         + b"x" * 100_000
         + b"\nlast line\n"
     )
-    app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app, (100, 40)) as pilot:
         app.run_controller.show(followed)
         live = await pilot.wait_for_screen(LiveScreen)
@@ -252,18 +250,15 @@ def test_a_crash_report_has_no_values_of_variables(tmp_path: pathlib.Path) -> No
     assert password not in written
 
 
-def test_an_exception_in_a_thread_ends_the_app_and_leaves_a_crash_report(
-    tui_context: Context,
-) -> None:
+def test_an_exception_in_a_thread_ends_the_app_and_leaves_a_crash_report(app: AdvisorApp) -> None:
     async def run() -> None:
-        app = AdvisorApp(LaunchOptions(), tui_context)
         async with running_app(app) as pilot:
             app.background.start("defect", lambda: 1 / 0, print)
             await pilot.wait_for(lambda: app.defect is not None)
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(run())
-    (report,) = pathlib.Path(tui_context.environment["P3_ADVISOR_HOME"]).glob("crash-*.txt")
+    (report,) = pathlib.Path(app.context.environment["P3_ADVISOR_HOME"]).glob("crash-*.txt")
     assert "ZeroDivisionError" in report.read_text()
 
 

@@ -104,24 +104,22 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
 
 
 async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason(
-    context: Context, monkeypatch: pytest.MonkeyPatch
+    app: AdvisorApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "drop_refused", lambda *_: True)
     refused = ModelRefusedError("no model", "mend it")
     answer = built_answers.without_advice(built_answers.answer(), refused)
     monkeypatch.setattr(run_controller, "answer_from_state", lambda *_: answer)
-    app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        app.run_controller.show(FollowedRun(make_run(context.store, finished=False)))
+        app.run_controller.show(FollowedRun(make_run(app.context.store, finished=False)))
         app.run_controller.show_results()
         await pilot.wait_for_text("next: mend it")
         await pilot.wait_for_screen(SetupScreen)
     assert app.exit_message() == ""
 
 
-async def test_no_run_starts_beside_one_of_another_program(context: Context) -> None:
-    other = make_run(context.store, finished=False)
-    app = AdvisorApp(LaunchOptions(), context)
+async def test_no_run_starts_beside_one_of_another_program(app: AdvisorApp) -> None:
+    other = make_run(app.context.store, finished=False)
     async with showing(HomeScreen, app) as (pilot, _):
         with other.writer():
             await pilot.until_text("a run is in progress", "ctrl+r")
@@ -159,12 +157,11 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
 
 
 async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeline(
-    context: Context, monkeypatch: pytest.MonkeyPatch
+    app: AdvisorApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_table, "current_stage", lambda *_, **__: "long " * 40)
-    run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        app.run_controller.show(FollowedRun(run))
+        app.run_controller.show(FollowedRun(make_run(app.context.store, finished=False)))
         timeline = (await pilot.wait_for_screen(LiveScreen)).query_one(RichLog)
         width = timeline.scrollable_content_region.width
         timeline.write("line\n" * 50)
@@ -173,9 +170,8 @@ async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeli
         assert "elapsed" in pilot.text()
 
 
-async def test_the_timeline_has_what_the_run_did_while_the_log_was_shown(context: Context) -> None:
-    run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
-    followed = FollowedRun(run)
+async def test_the_timeline_has_what_the_run_did_while_the_log_was_shown(app: AdvisorApp) -> None:
+    followed = FollowedRun(make_run(app.context.store, finished=False))
     followed.timeline += [f"before {number}" for number in range(50)]
     async with running_app(app) as pilot:
         app.run_controller.show(followed)
