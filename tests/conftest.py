@@ -2,158 +2,25 @@ from __future__ import annotations
 
 import datetime as dt
 import fcntl
-import gc
 import itertools
 import os
 import pathlib
-import re
 import shutil
-import signal
-import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import sessions
 from forks import ForkServer, RunScript
 from recorded_runs import make_run
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
+pytest_plugins = ["plugins"]
 FAKES = pathlib.Path(__file__).parent / "fakes"
 IGNORED = shutil.ignore_patterns("__pycache__")
-#: What a test module has that imports a stack here or in a server of forks; see `tests/lazy.py`.
-IMPORTS_TORCH = re.compile(
-    r'lazy import|reference_cases|run_script|stack_server|importorskip\("(torch|onnx|transformers)"'
-    "|    import torch"
-)
-
-# A shell starts background jobs with these signals ignored. Processes that the tests start and
-# interrupt would inherit that.
-for number in (signal.SIGINT, signal.SIGHUP):
-    if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, signal.SIG_DFL)
-
-
-# Values and screens of tests live as long as their test: collections find little and take a tenth
-# of the time.
-gc.set_threshold(50_000, 20, 50)
-# The tests start a thousand processes, which would each compile the sources again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
-# The speed of stacks is no subject of the tests: threads of OpenMP sleep while they wait, and
-# Inductor starts no further processes, which would import torch to compile a few lines, and does
-# not compile a program for each instruction set to see whether the compiler knows it.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
-
-
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return three more than the processors, because slow tests wait half of the time."""
-    return (os.cpu_count() or 1) + (1 if config.option.markexpr == "not slow" else 3)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-goldens", action="store_true", help="update the expected screens")
-
-
-class FewImports(LoadFileScheduling):  # type: ignore[misc] # pytest-xdist has no types
-    """Distributes files; two processes run all files that import torch, which takes seconds."""
-
-    def __init__(self, config: pytest.Config, log: Producer) -> None:
-        super().__init__(config, log)
-        self._scopes: dict[str, str] = {}
-        self._turns = itertools.cycle(("torch 1", "torch 2"))
-
-    def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        if file not in self._scopes:
-            code = (self.config.rootpath / file).read_text(encoding="utf-8")
-            self._scopes[file] = next(self._turns) if IMPORTS_TORCH.search(code) else file
-        return self._scopes[file]
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FewImports | None:
-    return FewImports(config, log) if config.option.dist == "loadfile" else None
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Keep the order of the files: pytest-xdist would start those with few tests last."""
-    config.option.loadscopereorder = False
-    config.pluginmanager.register(ImportedModules())
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Collect different files first in each process: the first one to see a file compiles it."""
-    report = yield
-    if report.result and isinstance(collector, pytest.Directory):
-        number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-        start = len(report.result) * number // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-        report.result = [*report.result[start:], *report.result[:start]]
-    return report
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with slow files, those with real stacks and others in turn; leave out long tests.
-
-    A file takes one worker of pytest-xdist, so the longest files must not be the last ones. Real
-    stacks keep the processors busy, and the other slow tests mostly wait. `-m` may name the long
-    tests.
-    """
-    files: dict[pathlib.Path, list[pytest.Item]] = {}
-    for item in sorted(items, key=lambda item: item.path):
-        files.setdefault(item.path, []).append(item)
-        if item.get_closest_marker("stack"):
-            item.add_marker("slow")
-    marked = {
-        path: {marker.name for item in tests for marker in item.iter_markers()}
-        for path, tests in files.items()
-    }
-    stacks = [path for path in files if "stack" in marked[path]]
-    others = [path for path in files if "stack" not in marked[path]]
-    others.sort(key=lambda path: "slow" not in marked[path])
-    pairs = itertools.zip_longest(stacks, others)
-    items[:] = [item for pair in pairs for path in pair if path for item in files[path]]
-    if "long" in config.option.markexpr:
-        return
-    long_tests = [item for item in items if item.get_closest_marker("long")]
-    config.hook.pytest_deselected(items=long_tests)
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
-
-
-def pytest_collection_finish() -> None:
-    """Refuse modules that import a stack; keep the collector from the objects that stay."""
-    gc.collect()
-    gc.freeze()
-    imported = sys.modules.keys() & {"torch", "transformers", "onnx", "onnxruntime", "pandas"}
-    if imported:
-        raise pytest.UsageError(f"collecting tests imported {sorted(imported)}: see tests/lazy.py")
-
-
-class ImportedModules:
-    """Keeps the collector from what a test imports, such as a stack: blocks of calls collect."""
-
-    #: A stack has more modules than this.
-    MANY = 200
-
-    def __init__(self) -> None:
-        self._frozen = len(sys.modules)
-
-    def pytest_runtest_teardown(self) -> None:
-        if len(sys.modules) > self._frozen + self.MANY:
-            gc.collect()
-            gc.freeze()
-            self._frozen = len(sys.modules)
-
-
 MakeOnce = Callable[[str, Callable[[pathlib.Path], object]], pathlib.Path]
 
 
