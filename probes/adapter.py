@@ -1,9 +1,9 @@
 """The interface between the harness and a workflow's module in `probes/workflows/`.
 
-A module with the functions of `WorkflowModule` is a workflow; there is no base class and no
-registration. The harness loads the module by the file named in the request. It calls `versions`,
-`settings` and `open_subject`; then, for each shape, `build`, `Program.feed` and the program; then
-`engagement`. The code for users has the lines of `integration`; see `advisor.recipes.snippet`.
+A module with the functions of `Workflow` is a workflow; it has no base class and no registration.
+The harness loads the module by the file named in the request. It calls `versions`, `settings` and
+`open_subject`; then, for each shape, `build`, `Program.feed` and the program; then `engagement`.
+The code for users has the lines of `integration`; see `advisor.recipes.snippet`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from probes import timing
 from probes.arrays import np
-from probes.events import Engagement, Unit, Workload
+from probes.events import Engagement, MemoryRead, Unit, Workload
 from probes.facts import InputSpec, StartLines
 from probes.protocol import GENERATE, Request
 from probes.shape import Shape
@@ -263,49 +264,44 @@ def stored_weights_engagement(
     return Engagement(share, proof + note, {"weights": dict(elements)}, weight_bytes)
 
 
-class WorkflowModule(Protocol):
-    """The functions of a workflow's module.
+class Workflow:
+    """The functions of a workflow's module; those after `integration` are optional.
 
     For the task `generate` subject and programs are those of `probes.subjects.causal_lm`, or an
     engine's, see `probes.subjects.checkpoint`.
-
-    A module may also have these functions:
-
-    - `synchronise() -> None`: returns when all work on the device is done, on every stream, where
-      that is not what PyTorch waits for;
-    - `server(subject, request, port) -> Server`: how it serves the checkpoint (task `serve`);
-    - `serving_command(request) -> str`: the command line that serves the model with an engine;
-    - `starts(subject, request) -> dict[str, StartLines]`: the lines of the ways to start from a
-      file, by their names in `rubric/starts.toml`;
-    - `nondeterministic_operators(program) -> list[str]`: operators that may give other results for
-      the same input. The program is then called more often to find that, and the reason names them;
-    - `read_memory() -> events.MemoryRead`: peaks of memory, if another process does the work;
-    - `import_compiler() -> None`: imports what the first build would import, whose time counts as
-      that of the build.
     """
+
+    def __init__(self, module: object) -> None:
+        """Take the functions of `module` in place of those of the same names here."""
+        names = [name for name in vars(Workflow) if hasattr(module, name) and name[0] != "_"]
+        vars(self).update({name: getattr(module, name) for name in names})
 
     def versions(self) -> dict[str, str]:
         """Import the stack and return the versions that determine its behaviour."""
+        raise NotImplementedError  # each module defines it
 
     def settings(self, request: Request) -> dict[str, str]:
         """Apply threads and precision, and return the settings that are in force."""
+        raise NotImplementedError  # each module defines it
 
     def open_subject(self, request: Request) -> Subject:
         """Open the model in this stack's form; raise `ModelError` or `UnsupportedError`."""
+        raise NotImplementedError  # each module defines it
 
-    def build(self, subject: Subject, inputs: list[Any], request: Request) -> Program:
+    def build(self, subject: Any, inputs: list[Any], request: Request) -> Program:
         """Compile for the shapes of `inputs`, which have one batch size.
 
-        `request` has the lengths of these inputs, and that of the subject the longest ones.
-
-        Where the stack compiles in the first call, as `torch.compile`, this makes it. The call
-        after the build is timed separately.
+        `request` has the lengths of these inputs, and that of the subject the longest ones. Where
+        the stack compiles in the first call, as `torch.compile`, this makes it. The call after the
+        build is timed separately.
         """
+        raise NotImplementedError  # each module defines it
 
-    def engagement(self, program: Program, device_inputs: Any) -> Engagement:
+    def engagement(self, program: Any, device_inputs: Any) -> Engagement:
         """Return the share of the work that runs on the compiled path, with its proof."""
+        raise NotImplementedError  # each module defines it
 
-    def integration(self, subject: Subject, request: Request) -> str:
+    def integration(self, subject: Any, request: Request) -> str:
         """Return the lines that a user writes to adopt the workflow, once it is built.
 
         They use `model` and `inputs`, or `CHECKPOINT` and `prompts`, and assign `output` or
@@ -314,3 +310,30 @@ class WorkflowModule(Protocol):
         repeat. The advisor counts the lines for Productivity and for code convergence, the share
         of lines that the platforms have in common.
         """
+        raise NotImplementedError  # each module defines it
+
+    #: Returns when all work on the device is done, on every stream; by default that of PyTorch.
+    synchronise = staticmethod(timing.synchronise)
+
+    def server(self, subject: Any, request: Request, port: int) -> Server:
+        """Return how it serves the checkpoint (task `serve`)."""
+        raise NotImplementedError  # each module of a workflow with this task defines it
+
+    def serving_command(self, request: Request) -> str | None:  # noqa: ARG002
+        """Return the command line that serves the model with an engine."""
+        return None
+
+    def starts(self, subject: Any, request: Request) -> dict[str, StartLines]:  # noqa: ARG002
+        """Return the lines of the ways to start from a file, by names in `rubric/starts.toml`."""
+        return {}
+
+    def nondeterministic_operators(self, program: Any) -> list[str]:  # noqa: ARG002
+        """Return operators that may vary: more calls are compared, and a reason names them."""
+        return []
+
+    def read_memory(self) -> MemoryRead | None:
+        """Return the peaks of memory where another process than the worker does the work."""
+        return None
+
+    def import_compiler(self) -> None:
+        """Import what the first build would import; the time counts as that of the build."""

@@ -99,12 +99,6 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def synchronise_of(workflow: object) -> Callable[[], None]:
-    """Return what waits for a workflow's programs: its own function, if it has one."""
-    own: Callable[[], None] = getattr(workflow, "synchronise", synchronise)
-    return own
-
-
 def size_visit(typical_seconds: float, visit_seconds: float) -> VisitSize:
     """Return how many calls a visit has.
 

@@ -12,6 +12,7 @@ from kinds_source import MODELS
 from lazy import by_request, pytorch_eager, torch
 
 from probes import protocol
+from probes.adapter import Workflow
 from probes.checking import program_cell, stored_reference
 from probes.checking.stored_reference import Reference
 from probes.runtime.cells import Job
@@ -82,7 +83,7 @@ class Factories:
         before = [[array.copy() for array in arrays] for arrays in inputs]
         file = program_cell.reference_file(request, Shape(rows))
         with torch.no_grad():
-            job = Job(request, cast("Any", None), pytorch_eager, subject)
+            job = Job(request, cast("Any", None), Workflow(pytorch_eager), subject)
             write_reference(job, Shape(rows), inputs)
             outputs = [subject.run(each) for each in inputs]
         for olds, news in zip(before, inputs, strict=True):

@@ -14,7 +14,7 @@ from typing import Any
 
 from probes import arrays, protocol
 from probes.accuracy import Checked
-from probes.adapter import Program, TokenLogprobs, WorkflowModule
+from probes.adapter import Program, TokenLogprobs, Workflow
 from probes.checking import (
     correctness,
     output_check,
@@ -24,7 +24,6 @@ from probes.checking import (
 )
 from probes.checking.rules import Rules
 from probes.shape import Shape
-from probes.timing import synchronise_of
 
 #: Seconds between two looks for a reference.
 POLL_SECONDS = 0.05
@@ -34,12 +33,12 @@ AnyReference = stored_reference.Reference | text_reference.TokenReference
 
 
 def run_program(
-    workflow: WorkflowModule, program: Program, device_inputs: Sequence[Any]
+    workflow: Workflow, program: Program, device_inputs: Sequence[Any]
 ) -> Iterator[list[Any]]:
     """Yield the program's outputs on the host, one list of numpy arrays for each input set."""
     for value in device_inputs:
         output = program(value)
-        synchronise_of(workflow)()
+        workflow.synchronise()
         yield program.collect(output)
 
 
@@ -71,7 +70,7 @@ def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
 class ProgramCell:
     """The program for a shape, and what its outputs are compared with."""
 
-    workflow: WorkflowModule
+    workflow: Workflow
     shape: Shape
     #: A `probes.adapter.Program`, or a `TextProgram`.
     program: Any

@@ -12,7 +12,7 @@ from typing import Any
 
 from probes import device_work, events, protocol, timing
 from probes.accuracy import Checked, UserMetric
-from probes.adapter import Program, Subject, UnsupportedError, WorkflowModule
+from probes.adapter import Program, Subject, UnsupportedError, Workflow
 from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
@@ -40,8 +40,8 @@ class Job:
 
     request: protocol.Request
     channel: Channel
-    #: The module of the workflow; in the role `serve` it is a `ServedWorkflow`.
-    workflow: WorkflowModule
+    #: In the role `serve` it is a `ServedWorkflow`.
+    workflow: Workflow
     #: The model, once it is loaded.
     subject: Any = None
     #: Seconds of the import of the compiler ahead of the first build; 0.0 after that build.
@@ -67,10 +67,9 @@ def import_compiler(job: Job) -> None:
 
     On a CPU, the import would disturb calls of other workers that are timed.
     """
-    import_ahead = getattr(job.workflow, "import_compiler", None)
-    if import_ahead is not None and job.request.device != "cpu":
+    if job.request.device != "cpu":
         with job.channel.stopwatch() as seconds:
-            import_ahead()
+            job.workflow.import_compiler()
         job.import_seconds = seconds()
 
 
@@ -135,7 +134,7 @@ def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
     device_inputs = [program.feed(arguments) for arguments in inputs]
     with kept.counting(), channel.stopwatch() as first_call_seconds:
         program(device_inputs[0])
-        timing.synchronise_of(workflow)()
+        workflow.synchronise()
     seconds, job.import_seconds = build_seconds() + job.import_seconds, 0.0
     channel.send(events.Built(shape, seconds, first_call_seconds(), kept.bytes))
     return program, device_inputs
@@ -146,7 +145,7 @@ def check_cell(cell: ProgramCell, job: Job) -> Checked:
     record, reason = cell.check()
     accuracy, difference = record.accuracy, None
     if job.request.checks_repeats and accuracy.fault not in UNREPEATABLE:
-        suspects = nondeterministic_operators(cell.workflow, cell.program)
+        suspects = cell.workflow.nondeterministic_operators(cell.program)
         calls, difference = cell.check_repeats(repeat_limits(suspects, job.request))
         accuracy = dataclasses.replace(accuracy, same_input_calls=calls)
         record = dataclasses.replace(record, accuracy=accuracy)
@@ -165,7 +164,7 @@ def check_cell(cell: ProgramCell, job: Job) -> Checked:
 
 
 def nondeterministic(cell: ProgramCell, phase: Phase, difference: str) -> Failure:
-    operators = nondeterministic_operators(cell.workflow, cell.program)
+    operators = cell.workflow.nondeterministic_operators(cell.program)
     suspects = f"; operators that may vary: {', '.join(operators)}" if operators else ""
     because, fix = why_drawn(cell)
     reason = f"{cell.shape.description}: {difference}{suspects}{because}"
@@ -178,11 +177,6 @@ def why_drawn(cell: ProgramCell) -> tuple[str, str | None]:
         return "", None
     seeded = "the model draws random numbers with a seed of its own, which the program may not keep"
     return f"; {seeded}", DRAW_OUTSIDE
-
-
-def nondeterministic_operators(workflow: WorkflowModule, program: Program) -> list[str]:
-    find = getattr(workflow, "nondeterministic_operators", None)
-    return find(program) if find is not None else []
 
 
 def repeat_limits(suspects: list[str], request: protocol.Request) -> dict[str, Any]:
@@ -225,14 +219,14 @@ def warm_up_first_token(cell: ProgramCell) -> bool:
     try:
         for inputs in cell.device_inputs:
             cell.program.first_token(inputs)
-            timing.synchronise_of(cell.workflow)()
+            cell.workflow.synchronise()
     except UnsupportedError:
         return False
     return True
 
 
 def timer_of(cell: ProgramCell) -> timing.Timer:
-    return timing.Timer(cell.program, cell.device_inputs, timing.synchronise_of(cell.workflow))
+    return timing.Timer(cell.program, cell.device_inputs, cell.workflow.synchronise)
 
 
 def report_losses(cells: dict[Shape, ProgramCell], job: Job) -> None:

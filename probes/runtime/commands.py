@@ -70,8 +70,7 @@ class BuiltWorker:
         typical = max(min(visited.seconds), statistics.median(visited.seconds) / MAX_VISIT_GROWTH)
         resized = timing.size_visit(typical, self.job.request.visit_seconds)
         self.sizes[shape] = dataclasses.replace(resized, first_token_calls=sized.first_token_calls)
-        first_token: Any = getattr(cell.program, "first_token", None)
-        timer = dataclasses.replace(timer, call=first_token)
+        timer = dataclasses.replace(timer, call=getattr(cell.program, "first_token", cell.program))
         first_tokens = timing.time_calls(timer, sized.first_token_calls)
         self.job.channel.send(dataclasses.replace(visited, first_token_seconds=first_tokens))
 

@@ -29,7 +29,6 @@ from probes.events import STALL_RATIO, STALL_SECONDS, NewShapeHandling, NewShape
 from probes.protocol import Request
 from probes.runtime.failures import try_optional
 from probes.shape import Shape, other_length
-from probes.timing import synchronise_of
 
 #: The fastest of several steady calls counts, so that a burst of load does not show: at most this
 #: many, and after the minimum no further ones once they have taken this long.
@@ -209,7 +208,7 @@ def find_difference(
 def _time_call(cell: ProgramCell, device_inputs: Any) -> tuple[float, Any]:
     start = perf_counter()
     output = cell.program(device_inputs)
-    synchronise_of(cell.workflow)()
+    cell.workflow.synchronise()
     return perf_counter() - start, output
 
 

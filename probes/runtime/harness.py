@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from probes import events, protocol, sandbox
-from probes.adapter import NotEngagedError, UnsupportedError, WorkflowModule
+from probes.adapter import NotEngagedError, UnsupportedError, Workflow
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.facts import FREED_MEMORY
@@ -91,21 +91,20 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         run_measured_role(job, hold="hold" in arguments)
 
 
-def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModule:
+def import_workflow(request: protocol.Request, channel: Channel) -> Workflow:
     channel.start_phase("import")
     keeps_freed_blocks = process.keep_freed_blocks()
     file = pathlib.Path(request.workflow_file)
-    module: Any = load_module(f"probes.workflows.{file.stem}", file)
+    workflow = Workflow(load_module(f"probes.workflows.{file.stem}", file))
     if request.role == "serve":
         from probes.runtime.server_workflow import ServedWorkflow  # noqa: PLC0415 - most serve nothing
 
-        module = ServedWorkflow(module)
-    versions, settings = module.versions(), module.settings(request)
+        workflow = ServedWorkflow(workflow)
+    versions, settings = workflow.versions(), workflow.settings(request)
     if keeps_freed_blocks and request.device == "cpu" and request.role != "serve":
         settings = {**settings, FREED_MEMORY: "kept"}
     found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
     channel.send(events.Imported(versions, settings, found))
-    workflow: WorkflowModule = module
     return workflow
 
 
@@ -134,7 +133,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
         if channel.read_command()[0] != "warm":
             return
     sizes = {shape: warm_up_cell(cell, job) for shape, cell in cells.items()}
-    channel.send(read_memory(workflow))
+    channel.send(workflow.read_memory() or process.read_peaks())
     # The stack's objects stay alive. Without this, the garbage collection before each visit would
     # walk all of them and take longer than the visit.
     gc.collect()
@@ -143,12 +142,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     channel.send(events.Ready())
     host = Host(job.request.most_host_slowdown) if job.request.device == "cuda" else None
     BuiltWorker(job, cells, sizes, host).answer_commands()
-    channel.send(read_memory(workflow))
-
-
-def read_memory(workflow: WorkflowModule) -> events.MemoryRead:
-    found: events.MemoryRead = getattr(workflow, "read_memory", process.read_peaks)()
-    return found
+    channel.send(workflow.read_memory() or process.read_peaks())
 
 
 def snippet_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.SnippetFacts:
@@ -160,13 +154,11 @@ def snippet_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.SnippetFa
             )
             for shape, cell in cells.items()
         },
-        serving_command=workflow.serving_command(request)
-        if hasattr(workflow, "serving_command")
-        else None,
+        serving_command=workflow.serving_command(request),
         integration=workflow.integration(subject, request),
         inputs=subject.describe_inputs(),
         coupled_rows=flexibility.read_coupled_rows(request),
         complex_weights=subject.complex_weights,
         fixed_mode=subject.fixed_mode,
-        starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
+        starts=workflow.starts(subject, request),
     )

@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from probes import events, protocol
-from probes.adapter import Server, Subject, UnsupportedError
+from probes.adapter import Server, UnsupportedError, Workflow
 from probes.checking import text_correctness
 from probes.checking.program_cell import ProgramCell
 from probes.events import Engagement
@@ -53,13 +54,12 @@ class ServerEndedError(RuntimeError):
     """The server's process has ended, or does not answer in time."""
 
 
-class ServedWorkflow:
-    """The interface of `probes.adapter.WorkflowModule` for a module with a function `server`."""
+class ServedWorkflow(Workflow):
+    """The server of a workflow; `address` adds its settings to those of the stack."""
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
-        #: The stack's; `address` adds the settings of the server.
-        self.versions, self.settings = module.versions, module.settings
+    def __init__(self, stack: Workflow) -> None:
+        super().__init__(types.SimpleNamespace(versions=stack.versions, settings=stack.settings))
+        self._start = stack.server
 
     def open_subject(self, request: Request) -> EngineSubject:
         self._subject = EngineSubject(request)
@@ -71,7 +71,7 @@ class ServedWorkflow:
         with socket.create_server((HOST, 0)) as listener:
             port = listener.getsockname()[1]
         request, url = self._subject.request, f"http://{HOST}:{port}"
-        server = self._module.server(self._subject, request, port)
+        server = self._start(self._subject, request, port)
         # The server prints into the worker's log. It is in the worker's session and group, so
         # whatever ends the worker ends the server.
         server_process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
@@ -83,7 +83,7 @@ class ServedWorkflow:
         wait_until_ready(url, server_process, request.load["start_seconds"])
         return ServedProgram(url, server, server_process, request)
 
-    def build(self, subject: EngineSubject, inputs: list[Any], request: Request) -> ServedProgram:  # noqa: ARG002 - one server answers all
+    def build(self, subject: Any, inputs: list[Any], request: Request) -> ServedProgram:  # noqa: ARG002 - one server answers all
         first = self._program
         return ServedProgram(first.url, first.server, first.process, request)
 
@@ -132,13 +132,13 @@ class ServedWorkflow:
             next((problem for _, problem, _ in loops if problem is not None), None),
         )
 
-    def engagement(self, program: ServedProgram, device_inputs: Any) -> Engagement:  # noqa: ARG002
+    def engagement(self, program: Any, device_inputs: Any) -> Engagement:  # noqa: ARG002
         return Engagement(1.0, "every text came from the server's process over HTTP")
 
     def read_memory(self) -> events.MemoryRead:
         return events.MemoryRead(process.peak_rss_bytes_of_tree(self._program.process.pid))
 
-    def integration(self, subject: Subject, request: Request) -> str:  # noqa: ARG002 - as below
+    def integration(self, subject: Any, request: Request) -> str:  # noqa: ARG002 - as below
         return f"{self.serving_command(request)}\n"
 
     def serving_command(self, request: Request) -> str:  # noqa: ARG002 - the server has its values

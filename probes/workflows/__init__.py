@@ -1,1 +1,1 @@
-"""One module for each workflow, with the functions of `probes.adapter.WorkflowModule`."""
+"""One module for each workflow, with the functions of `probes.adapter.Workflow`."""

@@ -109,9 +109,9 @@ def test_a_timed_call_does_what_the_handed_out_lines_do(
     arm: str, counts: collections.Counter[str], here: pathlib.Path
 ) -> None:
     module, _, _ = arm.partition("/")
-    workflow = importlib.import_module(f"probes.workflows.{module}")
+    workflow = adapter.Workflow(importlib.import_module(f"probes.workflows.{module}"))
     request = request_for(here, options=ARMS[arm], batch_sizes=[2], input_tokens=1)
-    subject = workflow.open_subject(request)
+    subject: Any = workflow.open_subject(request)
     arguments = subject.inputs(2, 0)
     with torch.inference_mode():
         program = workflow.build(subject, arguments, request)

@@ -14,14 +14,14 @@ import pytest
 import workers
 
 from probes import arrays
-from probes.adapter import Findings
+from probes.adapter import Findings, Workflow
 from probes.checking import array_reference, correctness, output_check, stored_reference
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import Deviation
 from probes.checking.output_check import repeat
 from probes.checking.program_cell import ProgramCell
 from probes.checking.stored_reference import ExpectedOutput, Keys, Reference
-from probes.runtime.cells import nondeterministic_operators, repeat_limits
+from probes.runtime.cells import repeat_limits
 from probes.shape import Shape
 
 
@@ -177,10 +177,10 @@ def test_the_output_of_the_call_before_does_not_vary() -> None:
 def test_operators_that_may_vary_cause_more_calls(operators: list[str] | None, calls: int) -> None:
     """A workflow need not know its operators."""
     members = {} if operators is None else {"nondeterministic_operators": lambda _: operators}
-    workflow: Any = types.SimpleNamespace(**members)
+    workflow = Workflow(types.SimpleNamespace(**members))
     request = workers.make_request(pathlib.Path("x"), pathlib.Path())
     request.accuracy["repeats"] |= {"most_calls": 40, "nondeterministic_calls": 90}
-    limits = repeat_limits(nondeterministic_operators(workflow, workflow), request)
+    limits = repeat_limits(workflow.nondeterministic_operators(None), request)
     assert repeat(list, lambda *_: None, {**limits, "seconds": 60.0})[0] == calls
 
 

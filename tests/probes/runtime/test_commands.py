@@ -14,7 +14,7 @@ import workers
 from workers import WorkerResult, rules
 
 from probes.accuracy import UserMetric
-from probes.adapter import UnsupportedError
+from probes.adapter import UnsupportedError, Workflow
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.runtime.cells import (
@@ -31,7 +31,7 @@ from probes.timing import VisitSize
 
 SIZES = [2, 4]
 #: A workflow whose calls have ended when they return.
-SYNCHRONOUS = types.SimpleNamespace(synchronise=lambda: None)
+SYNCHRONOUS = Workflow(types.SimpleNamespace(synchronise=lambda: None))
 
 
 class TextProgram:
@@ -235,11 +235,8 @@ def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(run_comman
 def test_outputs_are_checked_once_at_the_end(run_commands: Runner) -> None:
     answer = run_commands("visit 2 1\ncheck\nstop\n")
     assert answer.failure is None
-    assert [each["event"] for each in answer.events[-3:]] == [
-        "ready",
-        "phase_started",
-        "memory_read",
-    ]
+    last = [each["event"] for each in answer.events[-3:]]
+    assert last == ["ready", "phase_started", "memory_read"]
 
 
 @pytest.mark.parametrize("command", ["peaks", "nonsense"])

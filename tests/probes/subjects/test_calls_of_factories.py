@@ -10,7 +10,7 @@ import pytest
 from lazy import by_request, pytorch_eager, torch
 from reference_cases import MODEL, Factories
 
-from probes.adapter import ModelError
+from probes.adapter import ModelError, Workflow
 from probes.checking.program_cell import load_reference
 from probes.runtime import flexibility
 from probes.runtime import reference as runtime
@@ -302,7 +302,7 @@ def job_of(function: str) -> Job:
     request = request_for(function)
     channel = types.SimpleNamespace(start_phase=lambda *_: None)
     subject = by_request.open_torch_subject(request)
-    return Job(request, cast("Any", channel), pytorch_eager, subject)
+    return Job(request, cast("Any", channel), Workflow(pytorch_eager), subject)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import workers
 from lazy import equal_keys, torch
 
 from probes.accuracy import Checked
-from probes.adapter import ModelError
+from probes.adapter import ModelError, Workflow
 from probes.checking import correctness
 from probes.checking.program_cell import ProgramCell
 from probes.runtime import cells
@@ -182,7 +182,7 @@ def test_a_program_that_has_stopped_drawing_is_wrong(function: str, is_wrong: bo
     def check(call: Callable[[int], list[Any]]) -> Checked:
         numbers, program = list(range(len(case.inputs))), cast("Any", workers.FakeProgram(call))
         rules = workers.rules(case.dtype, tolerance=0.0)
-        cell = ProgramCell(program, Shape(2), program, numbers, case.reference, rules)
+        cell = ProgramCell(Workflow(program), Shape(2), program, numbers, case.reference, rules)
         return cells.check_cell(cell, job)
 
     with torch.no_grad():

@@ -16,6 +16,7 @@ from reference_cases import MODEL, Factories
 
 from advisor.domain.model import FactoryModel
 from advisor.recipes import calls, snippet
+from probes.adapter import Workflow
 from probes.checking import correctness
 from probes.facts import TRAINING_MODE
 from probes.runtime import harness
@@ -65,8 +66,8 @@ def made():
 """
     request = Factories(f"import torch\n{made}").request("made")
     subject = by_request.open_torch_subject(request)
-    workflow: Any = types.SimpleNamespace(integration=lambda *_: "output = model(*inputs)\n")
-    job: Any = types.SimpleNamespace(workflow=workflow, subject=subject, request=request)
+    module = types.SimpleNamespace(integration=lambda *_: "output = model(*inputs)\n")
+    job: Any = types.SimpleNamespace(workflow=Workflow(module), subject=subject, request=request)
     question = builders.question(model=FactoryModel(name="net.py:made"), dtype="bfloat16")
     text = snippet.compose_reported(question, 1, harness.snippet_facts(job, {}))
     assert expected in text
