@@ -11,6 +11,8 @@ Standard input carries one-line commands:
     build                       use the device and build (sent when it is this worker's turn), then
                                 warm up
     build hold                  the same, but report `prepared` after the builds and their checks
+    build hold behind           the same, but wait for `next` before each shape but the first
+    next                        build the next shape, after `build hold behind`
     warm                        warm up, after `build hold`
     visit SHAPE ROUND           time several calls in a row
     sustain SHAPE SECONDS       call without a pause for that long

@@ -167,11 +167,14 @@ class SideBySideBuilds:
         busy = sum(each.is_busy for each in standbys.values()) + pool.is_running(REFERENCE)
         free = self.builds_at_once - len(self.running) - busy
         for planned in self._repeated:
-            standby, first = standbys.get(planned.id), pool.workers.get(planned.id)
-            if first is None or first.outcome is not None:
+            standby = standbys.get(planned.id)
+            if not pool.is_running(planned.id):
+                if standby:
+                    pool.supervisor.kill(standbys.pop(planned.id).worker)
                 continue
+            first = pool.workers[planned.id]
             if standby and standby.worker.has_begun_build:
-                self._keep_behind(standby.worker, first)
+                pool.build_standby(standby, first.built_shapes)
             elif free <= 0 or self._is_half_taken():
                 continue
             elif standby is None and len(standbys) < MOST_STANDBYS:
@@ -179,17 +182,10 @@ class SideBySideBuilds:
                 free -= 1
             elif standby and standby.can_build and self._fits(planned):
                 if first.built_shapes:
-                    pool.supervisor.send(standby.worker, "build hold")
+                    pool.build_standby(standby, first.built_shapes)
                 elif Opened not in standby.worker.answers:
                     pool.supervisor.send(standby.worker, "open")
                 free -= standby.is_busy
-
-    def _keep_behind(self, worker: Worker, first: Worker) -> None:
-        """Let a standby build those shapes alone that the first worker of its arm has built."""
-        if worker.built_shapes == first.built_shapes < len(self._pool.config.question.shapes):
-            worker.suspend()
-        elif worker.outcome is None:
-            worker.go_on()
 
     def _fits(self, planned: Arm) -> bool:
         """Return whether a standby of the arm may use the GPU beside what is built now."""

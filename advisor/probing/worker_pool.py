@@ -43,6 +43,8 @@ class Standby:
 
     worker: Worker
     messages: list[Message] = dataclasses.field(default_factory=list)
+    #: How many shapes it may build.
+    released_shapes: int = 1
 
     @property
     def is_busy(self) -> bool:
@@ -116,8 +118,16 @@ class WorkerPool:
         for arm, standby in self.standbys.items():
             if standby.worker.outcome is None:
                 standby.worker.go_on()
-                if arm in built and not standby.worker.has_begun_build:
-                    self.supervisor.send(standby.worker, "build hold")
+                if arm in built or standby.worker.has_begun_build:
+                    self.build_standby(standby, len(self.config.question.shapes))
+
+    def build_standby(self, standby: Standby, shapes: int) -> None:
+        """Let it build this many shapes, which are in the caches of its arm."""
+        if not standby.worker.has_begun_build:
+            self.supervisor.send(standby.worker, "build hold behind")
+        while standby.released_shapes < shapes:
+            standby.released_shapes += 1
+            self.supervisor.send(standby.worker, "next")
 
     def stop_compiling(self) -> None:
         """Stop the compilation of the packages that the workers import."""
@@ -143,6 +153,8 @@ class WorkerPool:
             self.supervisor.kill(standby.worker)
             return None
         standby.worker.go_on()
+        if standby.worker.has_begun_build:
+            self.build_standby(standby, len(self.config.question.shapes))
         return standby
 
     def _start(

@@ -72,6 +72,8 @@ STEPS = {
     "open": CommandStep("open", ("open",), Opened),
     "build": CommandStep("open", BUILD_PHASES + WARMUP_PHASES, Ready),
     "build hold": CommandStep("open", BUILD_PHASES, Prepared),
+    "build hold behind": CommandStep("open", BUILD_PHASES, Prepared),
+    "next": CommandStep("build"),
     "warm": CommandStep("warmup", WARMUP_PHASES, Ready),
     "peaks": CommandStep("measure", ("measure",), Ready),
     "outputs": CommandStep("correctness", ("correctness",)),
@@ -194,7 +196,7 @@ class Worker:
 
     @property
     def has_begun_build(self) -> bool:
-        """Whether it has received the command `build hold`."""
+        """Whether it has received the command `build hold`, or that of a worker behind another."""
         return Prepared in self.answers or STEPS["build hold"] in self._steps
 
     def begin(self, command: str) -> None:

@@ -109,10 +109,14 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
     raise FailureError(Failure("unsupported", "open", reason, fix))
 
 
-def build_cells(job: Job) -> dict[Shape, ProgramCell]:
+def build_cells(job: Job, *, behind: bool) -> dict[Shape, ProgramCell]:
     """Build all shapes before the checks, which need the reference; raise `FailureError`."""
-    built = {shape: build_program(job, shape) for shape in job.request.shapes}
+    built = dict[Shape, tuple[Program, list[Any]]]()
     cells = {}
+    for shape in job.request.shapes:
+        if behind and built:
+            job.channel.read_command()
+        built[shape] = build_program(job, shape)
     for shape, (program, device_inputs) in built.items():
         job.channel.start_phase("correctness", shape)
         reference = program_cell.load_reference(job.request, shape)

@@ -88,7 +88,7 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     if is_reference:
         reference.run_role(job)
     else:
-        run_measured_role(job, hold="hold" in arguments)
+        run_measured_role(job, hold="hold" in arguments, behind="behind" in arguments)
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Workflow:
@@ -108,13 +108,16 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Workflow:
     return workflow
 
 
-def run_measured_role(job: Job, *, hold: bool) -> None:
-    """With `hold`, wait before the warm-up until other workers have finished their builds."""
+def run_measured_role(job: Job, *, hold: bool, behind: bool) -> None:
+    """With `hold`, wait before the warm-up until other workers have finished their builds.
+
+    With `behind`, wait for a command before each shape but the first.
+    """
     request, channel, workflow = job.request, job.channel, job.workflow
     scratch = pathlib.Path(request.scratch_directory)
     # Bytes in the arm's own folder show whether its first build began with cold caches.
     bytes_before = count_bytes(scratch)
-    cells = build_cells(job)
+    cells = build_cells(job, behind=behind)
     channel.send(events.Caches(bytes_before, count_bytes(scratch)))
     last = cells[request.shapes[-1]]
     engagement = workflow.engagement(last.program, last.device_inputs[0])

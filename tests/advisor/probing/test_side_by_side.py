@@ -268,15 +268,17 @@ def test_workers_of_a_repetition_load_weights_and_build_behind_the_first_ones_on
 
         def have_come_far() -> bool:
             opened = {arm for arm, each in standbys.items() if Opened in each.worker.answers}
-            return HANGING.id in opened and standbys[halfway.id].worker.suspended_since is not None
+            return HANGING.id in opened and standbys[halfway.id].worker.built_shapes == 1
 
         choose = taking([HANGING, halfway], session)
         list(session.build_side_by_side(builds, choose, have_come_far))
         assert standbys[HANGING.id].can_build
-        waiting, first = standbys[halfway.id].worker, session.workers[halfway.id]
-        assert (waiting.built_shapes, first.built_shapes) == (1, 1)
+        standby, first = standbys[halfway.id], session.workers[halfway.id]
+        assert (standby.released_shapes, first.built_shapes) == (1, 1)
         first.built_shapes = 2
-        list(session.build_side_by_side(builds, choose, lambda: waiting.suspended_since is None))
+        list(session.build_side_by_side(builds, choose, lambda: standby.released_shapes == 2))
+        session.workers.pop(halfway.id)
+        list(session.build_side_by_side(builds, choose, lambda: halfway.id not in standbys))
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
