@@ -37,6 +37,11 @@ MOST_CHANGED = 0.5
 #: Largest typical error, as a share of the output, that is accepted as rounding: the typical error
 #: of zeros is three times as much. Turned choices change few elements.
 MOST_ROUNDING = 0.15
+#: Reason and next step where outputs have no counterparts in those of other calls.
+OTHER_COUNT = (
+    "how many values the model returns depends on the values of its inputs",
+    "let forward return a fixed number of tensors instead of lists, such as padded ones",
+)
 #: The deviation of an output of another shape.
 OTHER_SHAPE = Deviation(rmse=math.inf)
 
@@ -55,11 +60,15 @@ def create_reference(
     `exact` are the reference's outputs and `produced` eager PyTorch's, both by input set and output
     as numpy arrays of any shape and dtype. The last dimension of an output is classes if its size
     is in `class_counts`. `find_ties` is that of a `probes.adapter.Subject`. Raise `ModelError`
-    where there is no output, or one has NaN, infinity or nothing but mask values.
+    where there is no output, their number varies, or one has NaN, infinity or only mask values.
     """
     outputs = []
     samples = []
+    counts = set()
     for arguments, precise, eager in zip(inputs, exact, produced, strict=True):
+        counts |= {len(precise), len(eager)}
+        if len(counts) > 1:
+            raise ModelError(*OTHER_COUNT)
         masks = find_ties(arguments, precise) or [False] * len(precise)
         expected = [
             _expect(name, wanted, got, mask, findings.random.get(index, False), class_counts)
@@ -170,6 +179,8 @@ def _measure_eager(expected: ExpectedOutput, aligned: Any) -> ExpectedOutput:
 
 def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[ExpectedOutput]:
     """Extend the envelopes to `rounded`, except for outputs of other shapes or with NaN."""
+    if len(rounded) != len(outputs):
+        raise ModelError(*OTHER_COUNT)
     widened = []
     for expected, array in zip(outputs, rounded, strict=True):
         is_same_shape = tuple(array.shape) == expected.shape

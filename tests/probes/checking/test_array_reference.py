@@ -14,7 +14,7 @@ import pytest
 import workers
 
 from probes import arrays
-from probes.adapter import Findings, Workflow
+from probes.adapter import Findings, ModelError, Workflow
 from probes.checking import array_reference, correctness, output_check, stored_reference
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import Deviation
@@ -119,6 +119,15 @@ def test_the_envelope_is_recorded_if_there_were_perturbations(
     reference = dataclasses.replace(reference, outputs=[widened], perturbations=perturbations)
     checked, _ = correctness.check_outputs(reference, found, workers.rules(), Shape(2))
     assert checked.accuracy.envelope == envelope
+
+
+@pytest.mark.parametrize("counts", [([1, 2], [1, 2]), ([1], [2])])
+def test_outputs_must_not_vary_in_number(counts: tuple[list[int], list[int]]) -> None:
+    exact, produced = ([[TARGET] * count for count in each] for each in counts)
+    with pytest.raises(ModelError):
+        create_reference("float64", exact, produced, [[]] * len(exact))
+    with pytest.raises(ModelError):
+        array_reference.widen(reference().outputs[0], [TARGET, TARGET])
 
 
 LIMITS = {"calls": 30, "most_calls": 40, "seconds": 60.0, "least_calls": 3, "most_seconds": 60.0}
