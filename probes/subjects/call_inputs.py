@@ -114,7 +114,13 @@ def fill(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
     if isinstance(value, Slot):
         return tensors[value.number]
     if isinstance(value, ConstructedValue):
-        return value.constructor(**fill(value.fields, tensors))
+        fields = fill(value.fields, tensors)
+        made = value.constructor(**fields)
+        if dataclasses.is_dataclass(made):
+            # Its `__post_init__` may change what already was changed in the example.
+            for name, part in fields.items():
+                object.__setattr__(made, name, part)
+        return made
     if isinstance(value, UserMapping):
         return value.constructor(fill(value.items, tensors))
     if isinstance(value, dict):

@@ -371,6 +371,7 @@ class Batch:
 
     def __post_init__(self):
         self.rows = len(self.factor)
+        self.factor = self.factor[:, None]
 
 
 class OfBatch(torch.nn.Module):
@@ -379,7 +380,7 @@ class OfBatch(torch.nn.Module):
 
 
 def dataclass():
-    batch = Batch(Names(torch.ones(1, 3), 1), torch.ones(1, 3))
+    batch = Batch(Names(torch.ones(1, 3), 1), torch.ones(1))
     return OfBatch(), collections.UserDict(batch=batch, scale=2)
 
 

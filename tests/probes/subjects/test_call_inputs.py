@@ -42,6 +42,16 @@ class Batch:
         self.count = len(self.rows)
 
 
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """An input that is changed when it is made."""
+
+    pixels: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pixels", self.pixels / 255)
+
+
 @pytest.fixture
 def one() -> Any:
     return torch.ones(2, 3)
@@ -100,6 +110,12 @@ def test_named_tuples_and_dataclasses_are_made_of_tensors(one: Any, two: Any) ->
     assert type(pair) is Pair
     assert torch.equal(pair.second[0], two + 1)
     assert (batch.count, batch.scale) == (2, 0.5)
+
+
+def test_what_a_dataclass_changes_is_changed_once(one: Any) -> None:
+    module, tensors = call_inputs.flatten(recorder(), (Image(one),), {})
+    (image,), _ = module(*tensors)
+    assert torch.equal(image.pixels, one / 255)
 
 
 def test_a_factory_may_return_keyword_inputs(one: Any, two: Any) -> None:
