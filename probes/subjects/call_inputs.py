@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from probes.adapter import ModelError
 from probes.subjects.loaded_model import Argument
+from probes.subjects.outputs import holds_tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +100,12 @@ def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
         parts = {name: _take_out(part, tensors) for name, part in value.items()}
         # Other mappings are dictionaries in the calls.
         return UserMapping(type(value), parts) if isinstance(value, UserDict) else parts
+    if holds_tensors(value):
+        raise ModelError(
+            f"an example input has tensors in a {type(value).__name__}, where they are constants",
+            "let forward take its tensors, also in dictionaries, dataclasses or tuples, and make"
+            " the other object, such as a cache, of them",
+        )
     return value
 
 

@@ -59,9 +59,13 @@ def save(
     """Save the module below `directory` with example inputs; return its name for `--model`.
 
     The directory of a model is named after its class and content, so the same model gets the same
-    name. Raise `NotSavableError` if the module cannot be saved, or the inputs have no tensor.
+    name. Raise `NotSavableError` if the module cannot be saved, or tensors cannot be taken out
+    of the inputs, or they have none.
     """
-    arguments, named = call_inputs.detach((tuple(arguments), dict(keywords or {})))
+    try:
+        arguments, named = call_inputs.detach((tuple(arguments), dict(keywords or {})))
+    except ModelError as refused:
+        raise NotSavableError(str(refused), refused.fix) from refused
     called, tensors = call_inputs.flatten(module, arguments, named)
     if not tensors:
         raise NotSavableError(

@@ -111,6 +111,18 @@ def _parts(output: Any) -> list[Any]:
     return [value for value in values if not isinstance(value, VALUES)]
 
 
+def holds_tensors(value: Any) -> bool:
+    found = {id(value): value}
+    to_search = [value]
+    for each in to_search:
+        if isinstance(each, torch.Tensor):
+            return True
+        parts = {id(part): part for part in _parts(each) if id(part) not in found}
+        found |= parts
+        to_search += parts.values()
+    return False
+
+
 def attributes(value: Any) -> list[tuple[str, Any]]:
     slots = copyreg._slotnames(type(value))  # type: ignore[attr-defined]  # noqa: SLF001 - no public name
     return [

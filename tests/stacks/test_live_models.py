@@ -122,6 +122,8 @@ def test_a_module_without_inputs_is_refused(notebook_model: Any) -> None:
         advisor.recommend(notebook_model, inputs={"absent": torch.ones(1)})
     with pytest.raises(ModelRefusedError):
         advisor.recommend(notebook_model, inputs=(1, 2))
+    with pytest.raises(ModelRefusedError):
+        advisor.recommend(notebook_model, inputs=(types.SimpleNamespace(x=torch.ones(1)), 1))
     with pytest.raises(ModelRefusedError) as problem:
         advisor.recommend(notebook_model, inputs=(torch.ones(2, 7), torch.ones(2, 1)))
     assert "fix the error" in problem.value.next_step

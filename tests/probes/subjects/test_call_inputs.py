@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import logging
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -116,6 +118,23 @@ def test_what_a_dataclass_changes_is_changed_once(one: Any) -> None:
     module, tensors = call_inputs.flatten(recorder(), (Image(one),), {})
     (image,), _ = module(*tensors)
     assert torch.equal(image.pixels, one / 255)
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda tensor: types.SimpleNamespace(nodes={"x": [tensor]}),
+        lambda tensor: collections.deque([(tensor, 1)]),
+        lambda tensor: type("Rows", (list,), {})([tensor]),
+    ],
+    ids=["SimpleNamespace", "deque", "list"],
+)
+def test_an_object_is_refused_if_it_has_tensors(put: Callable[[Any], Any], one: Any) -> None:
+    with pytest.raises(ModelError, match=type(put(one)).__name__):
+        call_inputs.flatten(recorder(), (one, put(one)), {})
+    without = put(logging.getLogger())
+    without_tensors, _ = call_inputs.flatten(recorder(), (one, without), {})
+    assert without_tensors(one)[0][1] is without
 
 
 def test_a_factory_may_return_keyword_inputs(one: Any, two: Any) -> None:
