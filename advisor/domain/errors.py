@@ -232,7 +232,8 @@ class BudgetSpentError(UserError, exit_code=4):
 OPEN_ALONE = "open the model by itself in the same interpreter"
 #: What to do where the worker of the reference or the baseline has this status.
 NEXT_STEPS = {
-    "timed-out": "measure with a longer --budget, while nothing else uses the machine",
+    "timed-out": "measure with a longer --budget, while nothing else uses the machine; for a loop"
+    " that ends only with some inputs, give these with --inputs",
     "nondeterministic": "let forward take what changes from call to call as an input and return it",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from advisor.decide.unmeasured import more_time
@@ -13,6 +12,7 @@ from advisor.domain.run_state import Header, RunState
 from advisor.execute import remaining
 from advisor.execute.build_queue import BuildQueue, arms_to_import, early_arms, order_builds
 from advisor.execute.build_rules import (
+    IMPORT_SECONDS,
     Builds,
     SkipBuild,
     StartBuild,
@@ -65,7 +65,7 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
     reference_first = at_once == 1 or not _fits_beside_reference(progress, builds)
     if reference_first:
         yield from session.finish_reference()
-    if _was_slow(progress.state):
+    if _needs_quick_reference(progress):
         yield from _start_quick_reference(progress)
         if reference_first:
             yield from session.finish_reference()
@@ -159,7 +159,8 @@ def builds_at_once(header: Header) -> int:
 def _start_reference(progress: RunInProgress) -> Iterator[RunEvent]:
     """Start the reference worker: a quick one after one that was killed because it was slow.
 
-    Without it no output can be checked, and no arm is timed.
+    Without it no output can be checked, and no arm is timed: the quick one may take all that is
+    left of the run.
     """
     state = progress.state
     is_quick = any(_slow_references(state))
@@ -168,7 +169,7 @@ def _start_reference(progress: RunInProgress) -> Iterator[RunEvent]:
     yield from progress.session.start_reference(
         state.plan.baseline,
         state.next_process_number(REFERENCE),
-        math.inf if is_quick else share * progress.seconds,
+        _seconds_of_quick_reference(progress) if is_quick else share * progress.seconds,
         quick=is_quick,
     )
 
@@ -181,10 +182,15 @@ def _start_quick_reference(progress: RunInProgress) -> Iterator[RunEvent]:
     yield from session.run_until(lambda: session.is_ready_or_ended(REFERENCE))
 
 
-def _was_slow(state: RunState) -> bool:
-    """Return whether the last reference worker was killed because it was slow, the first time."""
-    slow = _slow_references(state)
-    return sum(slow) == 1 and slow[-1]
+def _needs_quick_reference(progress: RunInProgress) -> bool:
+    """Return whether the last worker was killed because it was slow, the first time and in time."""
+    slow = _slow_references(progress.state)
+    return sum(slow) == 1 and slow[-1] and _seconds_of_quick_reference(progress) > 0
+
+
+def _seconds_of_quick_reference(progress: RunInProgress) -> float:
+    """Return what is left of the run after the import of a new worker."""
+    return round(progress.end - progress.clock() - IMPORT_SECONDS, 1)
 
 
 def _slow_references(state: RunState) -> list[bool]:
@@ -247,7 +253,7 @@ def _build_side_by_side(
     )
     pause = RacePause(progress, builds, [each.id for each in early])
     yield from _build_until_due(progress, builds, queue, pause)
-    if _was_slow(progress.state):
+    if _needs_quick_reference(progress):
         yield from _start_quick_reference(progress)
         yield from _build_until_due(progress, builds, queue, pause)
     if not progress.state.has_reference and not session.is_running(REFERENCE):

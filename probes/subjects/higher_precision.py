@@ -16,6 +16,7 @@ import contextlib
 import copy
 import dataclasses
 import math
+import signal
 import time
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -29,9 +30,10 @@ from probes.subjects.modes import EagerMode
 
 #: What PyTorch and the checks of a user's own code raise for values that a model does not take.
 REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
-#: A call in a higher precision takes at most this long, or this many times a call in the own one.
-#: The reference takes about ten of them for each batch size. On consumer GPUs float64 is 64 times
-#: slower than float32, and grouped convolutions have no fast kernels for it on any.
+#: A call in a higher precision, or with drawn inputs, takes at most this long, or this many times a
+#: call in the own one, or with the example inputs. The reference takes about ten calls for each
+#: batch size. On consumer GPUs float64 is 64 times slower than float32, and grouped convolutions
+#: have no fast kernels for it on any.
 MOST_SECONDS, MOST_TIMES = 2.0, 8.0
 LOWER = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -145,12 +147,12 @@ def keep_limits(own: torch.dtype, higher: torch.dtype) -> Iterator[None]:
 
 
 class TooSlowError(RuntimeError):
-    """A call in a higher precision takes far longer than one in the module's own."""
+    """A call takes far longer than another one, such as one in a lower precision."""
 
 
 @contextlib.contextmanager
 def time_limit(own_seconds: float) -> Iterator[None]:
-    """Raise `TooSlowError` for a call that takes too long, when a part of a module begins."""
+    """Raise `TooSlowError` for a call that takes too long: in Python, or when a part begins."""
     seconds = max(MOST_SECONDS, MOST_TIMES * own_seconds)
     end = time.monotonic() + seconds
 
@@ -161,10 +163,15 @@ def time_limit(own_seconds: float) -> Iterator[None]:
             raise TooSlowError(f"a call takes more than {seconds:.3g} s")
 
     watched = register_module_forward_pre_hook(check)
+    # For a loop without parts that does not end.
+    handler = signal.signal(signal.SIGALRM, check)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
         check()
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
         watched.remove()
 
 

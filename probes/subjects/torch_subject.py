@@ -10,8 +10,8 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from probes.subjects.higher_precision import ReferencePrecision
 from probes.subjects.loaded_model import LoadedModel, floating_dtype, resize
 from probes.subjects.outputs import collect, count_classes, count_flops, unseen_types
 
+TimeLimit: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.
 MAX_FLOAT64_PARAMETERS = 2_000_000_000
@@ -124,7 +125,7 @@ class TorchSubject(Subject):
         return changed
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:
-        """Use the values of the examples from now on if the model refuses random ones.
+        """Use the values of the examples from now on if the model refuses, or hangs with, others.
 
         Return the number of input sets to use: fewer than `input_sets` where outputs are large,
         calls slow, or a set has many rows. All of them are tried unless calls are slow: a mask may
@@ -136,10 +137,14 @@ class TorchSubject(Subject):
         if not examples:
             self._takes(self.inputs(batch_size, 0))
             return self._count_sets(batch_size, input_sets)
+        *_, self._arguments = call_inputs.alternatives(drawn)
+        limit: TimeLimit = contextlib.nullcontext
+        if self._takes(self.inputs(batch_size, 0)):
+            limit = functools.partial(higher_precision.time_limit, self._call_seconds)
         for arguments in call_inputs.alternatives(drawn):
             self._arguments = arguments
             number = 0
-            while self._takes(self.inputs(batch_size, number)):
+            while self._takes(self.inputs(batch_size, number), limit):
                 number += 1
                 count = self._count_sets(batch_size, input_sets)
                 if number == count or self._call_seconds > SLOW_CALL_SECONDS:
@@ -168,10 +173,10 @@ class TorchSubject(Subject):
         """Whether any input has a batch dimension; otherwise all have the examples' shapes."""
         return any(each.batched for each in self._arguments)
 
-    def _takes(self, inputs: list[Any]) -> bool:
+    def _takes(self, inputs: list[Any], limit: TimeLimit = contextlib.nullcontext) -> bool:
         """Return whether the model computes numbers from these inputs; -inf masks are numbers."""
         try:
-            with module_state.restored(self.module):
+            with module_state.restored(self.module), limit():
                 outputs = self._call(self.tensors(inputs))
         except torch.OutOfMemoryError:
             raise

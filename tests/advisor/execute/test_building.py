@@ -15,6 +15,7 @@ from advisor.domain.constraints import Constraint
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import RunEvent
 from advisor.execute import building
+from probes.outcome import Failure, Outcome
 
 BASELINE, DUPLICATE = builders.plan().arms
 
@@ -51,6 +52,25 @@ def test_on_a_gpu_builds_wait_only_for_the_references_import_which_has_less_time
     progress = progress_of(session, builders.run_state({}), question, **asked)
     assert list(building._prepare(progress, [BASELINE, builders.arm("slow-import")])) == []
     assert found == [seconds, awaited]
+
+
+@pytest.mark.parametrize(("now", "limits"), [(86.0, [9.0]), (96.0, [])])
+def test_the_second_reference_ends_with_the_run(now: float, limits: list[float]) -> None:
+    found: list[float] = []
+
+    def start_reference(_: Arm, __: int, seconds: float, **___: object) -> Iterator[RunEvent]:
+        found.append(seconds)
+        yield from ()
+
+    session = types.SimpleNamespace(
+        start_reference=start_reference, machine=types.SimpleNamespace(clock=lambda: now)
+    )
+    slow = builders.process(outcome=Outcome(Failure("timed-out", phase="correctness", reason="r")))
+    state = builders.run_state({REFERENCE: slow})
+    progress = progress_of(session, state, builders.question(), end=100.0)
+    if building._needs_quick_reference(progress):
+        list(building._start_reference(progress))
+    assert found == limits
 
 
 MEMORY = Constraint("memory", "<=", 1e9)

@@ -50,6 +50,24 @@ def masked_at_the_end():
     return Masked(), (torch.randn(2, 16), left_out)
 
 
+class Tree(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 8)
+
+    def forward(self, x, parents):
+        node = torch.arange(16).expand_as(parents)
+        for _ in range(10**6):
+            if not node.any():
+                break
+            node = parents.gather(1, node)
+        return self.layer(x)
+
+
+def of_parents():
+    return Tree(), (torch.randn(1, 16), torch.arange(-1, 15).clamp(min=0)[None])
+
+
 def no_tensor():
     return build(lambda layer, x: {"loss": None, "steps": 3})
 
@@ -230,6 +248,15 @@ def test_integers_are_the_examples_where_the_model_takes_no_others() -> None:
     (rows, weights), (others, other_weights) = settled_inputs("columns_with_ranges_of_their_own")
     assert rows.tolist() == others.tolist() == [[2, 80], [2, 80]]
     assert not np.array_equal(weights, other_weights)
+
+
+def test_integers_are_the_examples_where_calls_with_others_do_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("probes.subjects.higher_precision.MOST_SECONDS", 0.5)
+    (x, parents), (other, _) = settled_inputs("of_parents")
+    assert parents.tolist() == [[0, *range(15)]] * 2
+    assert not np.array_equal(x, other)
 
 
 def test_all_values_are_the_examples_where_the_model_takes_no_others() -> None:
