@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ class LoadedModel:
 
 #: Precisions that `rubric/accuracy.toml` has rules for.
 PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+TABLES = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 LENGTH_AXIS = 1
 
 
@@ -103,10 +105,23 @@ def share(module: torch.nn.Module, file: pathlib.Path) -> None:
 
 
 def floating_dtype(model: LoadedModel) -> torch.dtype:
-    """Return the one of `PRECISIONS` that most weights have, else the first argument's."""
+    """Return the one of `PRECISIONS` that the model computes in, as far as its tensors show it.
+
+    That is the precision of most weights, without tables, which are only looked up. Without such
+    weights the first argument counts before the buffers, which may be scales of packed weights.
+    """
+    layers = (each for each in model.module.modules() if not isinstance(each, TABLES))
+    weights = {each for layer in layers for each in layer.parameters(recurse=False)}
+    everything = (*model.module.parameters(), *model.module.buffers())
+    inputs = (each.dtype for each in model.arguments if each.dtype in PRECISIONS)
+    candidates = (*_by_elements(weights), *inputs, *_by_elements(everything))
+    return next(iter(candidates), torch.float32)
+
+
+def _by_elements(tensors: Iterable[torch.Tensor]) -> list[torch.dtype]:
+    """Return the precisions that most elements have first; of equally many the more precise."""
     elements = collections.Counter[torch.dtype]()
-    for tensor in (*model.module.parameters(), *model.module.buffers()):
+    for tensor in tensors:
         elements[tensor.dtype] += tensor.numel()
-    dtypes = [dtype for dtype, _ in elements.most_common()]
-    candidates = (*dtypes, *(each.dtype for each in model.arguments))
-    return next((dtype for dtype in candidates if dtype in PRECISIONS), torch.float32)
+    present = [dtype for dtype in PRECISIONS if elements[dtype]]
+    return sorted(present, key=elements.__getitem__, reverse=True)

@@ -11,7 +11,7 @@ import builders
 import numpy as np
 import pytest
 import workers
-from lazy import by_request, equal_keys, factory, higher_precision, outputs, torch
+from lazy import by_request, equal_keys, factory, higher_precision, loaded_model, outputs, torch
 from reference_cases import MODEL, Factories
 
 from advisor.domain.model import FactoryModel
@@ -46,6 +46,34 @@ def test_a_module_keeps_complex_weights(dtype: str, expected: str) -> None:
     assert cast.weight.dtype is getattr(torch, expected)
     for module in (cast, printed):
         assert torch.allclose(module.weight.to(torch.cfloat), with_complex_weight().weight)
+
+
+LAYERS = {
+    "table": lambda: torch.nn.Embedding(99, 8, dtype=torch.bfloat16),
+    "linear": lambda: torch.nn.Linear(3, 3),
+    "bfloat16": lambda: torch.nn.Linear(3, 3, dtype=torch.bfloat16),
+    "norm": lambda: torch.nn.LayerNorm(3),
+}
+
+
+@pytest.mark.parametrize(
+    ("layers", "scales", "given", "expected"),
+    [
+        (["table", "linear"], "float32", "int64", "float32"),  # a table in less memory
+        (["table"], "float32", "int64", "bfloat16"),
+        (["table", "bfloat16", "norm"], "float32", "float32", "bfloat16"),
+        ([], "bfloat16", "float32", "float32"),  # packed weights
+        ([], "bfloat16", "int64", "bfloat16"),
+    ],
+)
+def test_the_precision_of_a_model_is_that_of_what_it_computes(
+    layers: list[str], scales: str, given: str, expected: str
+) -> None:
+    module = torch.nn.Sequential(*(LAYERS[each]() for each in layers))
+    module.register_buffer("scales", torch.ones(2, dtype=getattr(torch, scales)))
+    argument = loaded_model.Argument((3,), getattr(torch, given))
+    model = loaded_model.LoadedModel(module, (argument,), shares_weights=False)
+    assert loaded_model.floating_dtype(model) is getattr(torch, expected)
 
 
 @pytest.mark.parametrize(
