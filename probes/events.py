@@ -10,7 +10,7 @@ import dataclasses
 import re
 from typing import Any, Literal
 
-from probes.facts import InputSpec, InterpreterFacts, StartLines
+from probes.facts import InputSpec, InterpreterFacts, SizeLimit, StartLines
 from probes.outcome import Phase
 from probes.shape import Amount, Count, Duration, Rate, Shape, Size
 
@@ -117,6 +117,8 @@ class Engagement(Event):
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
     #: Bytes of all weights as the program stores them, where it does not store those of the model.
     weight_bytes: Count | None = None
+    #: What the program takes of its free dimensions, which it may not check itself.
+    size_limits: tuple[SizeLimit, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

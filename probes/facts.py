@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from probes.shape import Count
+from probes.shape import Count, Size
 
 #: The comment above the lines of each call in the lines of a workflow; those above it run once.
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
@@ -49,6 +49,18 @@ class InputSpec:
     reordered: bool = False
     #: The batch size of the user's example; None without an example or a batch.
     rows: Count | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SizeLimit:
+    """A free dimension of an input, whose sizes the code of the model limits."""
+
+    #: Numbers of the input and of its dimension.
+    input: Count
+    axis: Count
+    low: Size
+    #: None without a largest size.
+    high: Size | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,7 +50,7 @@ def measurement_of(
     processes = [process for process in state.processes[planned.id] if process.ready]
     main = state.last_ready_process(planned.id, repeat=0)
     assert main is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
-    imported = main.imported
+    imported, limits = main.imported, main.engaged.size_limits if main.engaged else ()
     if speedup is None:
         speedup = _overall_log_speedup(log_speedups, question.shape_weights).ratio
     new_shapes = process_figures.compare_new_shapes(
@@ -88,8 +88,9 @@ def measurement_of(
             _diagnose(state, planned.id, main, cell, peaks, question.dtype) for cell in cells
         ),
         new_shape_results=new_shapes,
-        new_shape_behaviour=process_figures.worst_behaviour(new_shapes),
+        new_shape_behaviour="refused" if limits else process_figures.worst_behaviour(new_shapes),
         new_shapes_complete=all(each.handling != "skipped" for each in new_shapes),
+        size_limits=limits,
         starts=state.starts.get(planned.id, ()),
         variants=state.variants.get(planned.id, ()),
     )

@@ -11,6 +11,7 @@ from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.machine import Doubt
 from probes.accuracy import Checked
 from probes.events import NewShapeResult
+from probes.facts import SizeLimit
 from probes.shape import Shape
 
 #: An interval whose ends differ by a larger factor is shown without its middle.
@@ -25,8 +26,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: float
     low: float | None
     high: float | None
-    #: Standard error of the value's logarithm that lies between processes, where the bounds of one
-    #: process were widened by it. Absent where they were not.
+    #: Standard error of its logarithm between processes, if that widened the bounds of one.
     process_error: float | None = None
 
     @classmethod
@@ -264,10 +264,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
 
 
-#: Settings against graph breaks that gain less are not reported.
-LEAST_REPORTED_GAIN = 1.02
-#: The name of these settings.
-AGAINST_BREAKS = "graph-breaks"
+#: The name of settings against graph breaks; those that gain less are not reported.
+AGAINST_BREAKS, LEAST_REPORTED_GAIN = "graph-breaks", 1.02
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,6 +326,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     new_shape_behaviour: NewShapeBehaviour | None = None
     #: Whether all of these shapes were tried before the time limit.
     new_shapes_complete: bool = True
+    #: The free dimensions that do not take all sizes: other ones are refused.
+    size_limits: tuple[SizeLimit, ...] = ()
     #: How fast it starts, by each way that its stack offers; empty if that was not measured.
     starts: tuple[Start, ...] = ()
     #: What further lines would gain; they are not ranked.

@@ -20,6 +20,8 @@ from probes.shape import Shape
 EAGER_COST = "no build and no change of the code"
 #: Arms of the summary; `explain` and the HTML report have all.
 SUMMARY_ARMS = 3
+#: The dimension of tokens or positions, in inputs with at most so many dimensions beside the batch.
+LENGTH_AXIS, LENGTH_AXES = 1, 2
 #: Length of a stack's message; the JSON document has all of it.
 MOST_CHARACTERS = 90
 UNKNOWN = "no reason is known"
@@ -48,7 +50,9 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
     if len(answer.question.shapes) > 1:
         built = f": build it for each of {describe_shapes(answer, answer.question.shapes)}"
         fixed = f"takes one shape only{built if has_details else ''}"
-    if refuses_lengths_alone(ranked):
+    if measured.size_limits:
+        fixed = describe_limits(answer, measured)
+    elif refuses_lengths_alone(ranked):
         fixed = "takes no other length than it was built for"
     parts = [
         change,
@@ -65,7 +69,24 @@ def cost_line(answer: Answer, ranked: RankedArm, *, has_details: bool = True) ->
 
 def is_fixed(ranked: RankedArm) -> bool:
     """Return whether the arm refuses other batch sizes than it was built for."""
-    return _refuses_shapes(ranked) and not refuses_lengths_alone(ranked)
+    is_free = ranked.measured.size_limits or refuses_lengths_alone(ranked)
+    return _refuses_shapes(ranked) and not is_free
+
+
+def describe_limits(answer: Answer, measured: Measurement) -> str:
+    """Return what the free dimensions take: `input x takes lengths 2 to 64`."""
+    tensors = answer.results.inputs.tensors if answer.results.inputs else ()
+    found = []
+    for each in measured.size_limits:
+        # A file from another machine could have fewer inputs.
+        spec = next(iter(tensors[each.input :]), None)
+        named = f"input {spec.name if spec and spec.name else each.input + 1}"
+        is_length = each.axis == LENGTH_AXIS and spec is not None and len(spec.shape) <= LENGTH_AXES
+        kind = "lengths" if is_length else "sizes" if each.axis else "batch sizes"
+        sizes = f"of {each.low} or more" if each.high is None else f"{each.low} to {each.high}"
+        place = f" in dimension {each.axis + 1}" if kind == "sizes" else ""
+        found.append(f"{named} takes {kind} {sizes}{place}")
+    return text.join_names(found)
 
 
 def _refuses_shapes(ranked: RankedArm) -> bool:

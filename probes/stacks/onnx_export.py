@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import json
+import math
 import pathlib
 import traceback
 from collections.abc import Sequence
@@ -11,10 +14,11 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from probes.adapter import Request, UnsupportedError
+from probes.facts import EACH_CALL, SizeLimit
 from probes.files import replace_when_complete
 from probes.stacks import pytorch
 from probes.subjects.by_request import Model, TorchSubject
-from probes.subjects.exported import batch_range
+from probes.subjects.exported import batch_range, input_ranges
 from probes.subjects.outputs import types_in
 
 FILE = "model.onnx"
@@ -109,6 +113,7 @@ def _write(
     subject: TorchSubject, arguments: tuple[torch.Tensor, ...], file: pathlib.Path, free: Free
 ) -> pathlib.Path:
     program = _program_of(subject, arguments, free)
+    keep_limits(program.exported_program, file.parent.parent)
     with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True)
         program.save(directory / file.name, external_data=True)
@@ -152,8 +157,43 @@ def export(
 ) -> torch.export.ExportedProgram:
     tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
     if request.options.get("dynamic"):
-        return export_every(subject, tensors)
+        program = export_every(subject, tensors)
+        keep_limits(program, pathlib.Path(request.scratch_directory))
+        return program
     return torch.export.export(subject.module, tensors, strict=False)
+
+
+#: The `SizeLimit`s of a program with free dimensions, in the folder of its arm.
+LIMITS = "limits.json"
+
+
+def keep_limits(program: torch.export.ExportedProgram, directory: pathlib.Path) -> None:
+    """Write the limits before the program itself, which later processes find."""
+    limits = [
+        SizeLimit(number, axis, low, int(high) if math.isfinite(high) else None)
+        for number, ranges in enumerate(input_ranges(program))
+        for axis, (low, high) in enumerate(ranges)
+        if low < high and (low > 1 or math.isfinite(high))
+    ]
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / LIMITS).write_text(json.dumps([dataclasses.asdict(each) for each in limits]))
+
+
+def size_limits(request: Request) -> tuple[SizeLimit, ...]:
+    """Return what limits the program of an arm with free dimensions once it is built."""
+    file = pathlib.Path(request.scratch_directory) / LIMITS
+    kept = json.loads(file.read_text()) if file.exists() else []
+    return tuple(SizeLimit(**each) for each in kept)
+
+
+def with_limits(lines: str, request: Request) -> str:
+    """Return the lines with checks in each call: the program may return wrong values instead."""
+    checks = ""
+    for each in size_limits(request):
+        most = "" if each.high is None else f" <= {each.high}"
+        size = f"inputs[{each.input}].shape[{each.axis}]"
+        checks += f'assert {each.low} <= {size}{most}, "the program takes no other size"\n'
+    return EACH_CALL.sub(lambda comment: comment[0] + checks, lines)
 
 
 def export_every(

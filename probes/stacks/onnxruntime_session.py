@@ -128,6 +128,7 @@ def build(
         torch=torch,
     )
     facts = {"session": session, "provider": provider, "quantised": quantised}
+    facts["limits"] = onnx_export.size_limits(request)
     return TorchProgram(subject, call, facts=facts)
 
 
@@ -143,7 +144,8 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:  # noqa
     provider = program.facts["provider"]
     nodes, taken = sum(placed.values()), placed[provider]
     share = taken / nodes if nodes else 0.0
-    return Engagement(share, f"{taken} of {nodes} nodes are placed on {provider}")
+    proof = f"{taken} of {nodes} nodes are placed on {provider}"
+    return Engagement(share, proof, size_limits=program.facts["limits"])
 
 
 def nondeterministic_operators(program: TorchProgram) -> list[str]:
@@ -193,10 +195,11 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]{AS_LIST}
     if "threads" in request.options:
         options, given = f"{THREAD_LINES}{session_threads(request)}\n", ", options"
     host = HOST_VALUES if subject.dtype == "bfloat16" else HOST_ARRAYS
-    return f"""\
+    lines = f"""\
 {IMPORTS}{export}{options}session = onnxruntime.InferenceSession({file}{given}, providers=[{named}])
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped
+    return onnx_export.with_limits(lines, request)
 
 
 IMPORTS = "import onnxruntime\nimport torch\n\n"

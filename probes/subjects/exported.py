@@ -85,6 +85,13 @@ def refuse_other_sizes(
 
 def batch_range(program: torch.export.ExportedProgram) -> tuple[int, float]:
     """Return the least and the largest first dimension that all inputs may have."""
+    ranges = [bounds[0] for bounds in input_ranges(program) if bounds]
+    low = max((low for low, _ in ranges), default=1)
+    return low, min((high for _, high in ranges), default=math.inf)
+
+
+def input_ranges(program: torch.export.ExportedProgram) -> list[list[tuple[int, float]]]:
+    """Return the bounds of each dimension of each tensor that the program takes."""
     inputs = {
         spec.arg.name
         for spec in program.graph_signature.input_specs
@@ -92,13 +99,11 @@ def batch_range(program: torch.export.ExportedProgram) -> tuple[int, float]:
     }
     nodes = program.graph.find_nodes(op="placeholder")
     values = [node.meta.get("val") for node in nodes if node.name in inputs]
-    ranges = [
-        size_range(program, value.shape[0])
+    return [
+        [size_range(program, size) for size in value.shape]
         for value in values
-        if isinstance(value, torch.Tensor) and value.dim()
+        if isinstance(value, torch.Tensor)
     ]
-    low = max((low for low, _ in ranges), default=1)
-    return low, min((high for _, high in ranges), default=math.inf)
 
 
 def size_range(program: torch.export.ExportedProgram, size: Any) -> tuple[int, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import torch
 from torch._inductor import aoti_compile_and_package, aoti_load_package
 
 from probes.adapter import Engagement, Request, StartLines
@@ -32,7 +33,11 @@ def build(
     # A capture needs the runner that leaves streams and events to the caller.
     is_captured = bool(request.options.get("cuda_graph"))
     loaded = aoti_load_package(str(package), run_single_threaded=is_captured)
-    program = TorchProgram(subject, loaded)
+    limits = onnx_export.size_limits(request)
+    if limits:  # which the package does not check
+        lines = integration(subject, request)
+        loaded = pytorch.compile_call(lines, compiled=loaded, torch=torch)
+    program = TorchProgram(subject, loaded, facts={"limits": limits})
     return cuda_graphs.capture(program, inputs) if is_captured else program
 
 
@@ -45,7 +50,7 @@ def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> E
         "the loaded package ran the whole graph; "
         f"{outside} ATen operators ran through PyTorch's dispatcher"
     )
-    return Engagement(1.0, proof)
+    return Engagement(1.0, proof, size_limits=program.facts["limits"])
 
 
 def _lines(request: Request) -> tuple[str, str]:
@@ -68,7 +73,7 @@ import torch
 """
     single = ", run_single_threaded=True" if captured else ""
     load = f"compiled = torch._inductor.aoti_load_package({{}}{single})\n{run}"
-    return write, load
+    return write, onnx_export.with_limits(load, request)
 
 
 def integration(subject: Any, request: Request) -> str:

@@ -55,6 +55,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     lines = integration(subject, request)
     call = pytorch.compile_call(lines, compiled=compiled, openvino=openvino, torch=torch)
     facts = {"compiled": compiled, "weight_bytes": weight_bytes}
+    facts["limits"] = onnx_export.size_limits(request)
     return TorchProgram(subject, call, facts=facts)
 
 
@@ -70,7 +71,7 @@ def engagement(program: TorchProgram | OpenVinoGeneration, device_inputs: Any) -
         f"the compiled model runs as a whole on {devices} in {precision} "
         f"with {facts['threads']} threads: {layers}"
     )
-    return Engagement(1.0, proof)
+    return Engagement(1.0, proof, size_limits=program.facts["limits"])
 
 
 def integration(subject: Any, request: Request) -> str:
@@ -90,7 +91,7 @@ def integration(subject: Any, request: Request) -> str:
     call = f"compiled([{BITS if is_bfloat16 else ARRAYS}], share_outputs=True)"
     output = FROM_BITS.format(call=call) if is_bfloat16 else call
     converted, package = openvino_model.conversion("model" if is_file else "exported", request)
-    return f"""\
+    lines = f"""\
 {package}import openvino
 import torch
 
@@ -100,3 +101,4 @@ compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT"
 # Each call:
 output = {output}  # output[0] and so on, in the order of the model; the next call overwrites them
 """  # noqa: E501 - as above
+    return onnx_export.with_limits(lines, request)

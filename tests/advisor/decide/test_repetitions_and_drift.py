@@ -19,6 +19,7 @@ from advisor.domain.measurement import CallSeconds, Interval, Measurement
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from probes.events import NewShapeHandling, NewShapeResult, PhaseStarted, Sustained
+from probes.facts import SizeLimit
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -209,6 +210,14 @@ def test_new_shapes_have_the_rating_of_the_worst_result(
     }
     measured = only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=tried), RACES))
     assert measured.new_shape_behaviour == rating
+
+
+def test_sizes_that_the_code_limits_count_as_refused() -> None:
+    limits = (SizeLimit(0, 1, 2, 64),)
+    engaged = replace(builders.process().engaged, size_limits=limits)
+    state = run_with(0.1, 0.1, new_shape_results=results_with(), engaged=engaged)
+    measured = only_measurement(summarise(state, RACES))
+    assert (measured.new_shape_behaviour, measured.size_limits) == ("refused", limits)
 
 
 TIMED_OUT = Failure("timed-out", phase="new-shapes", reason="the build took too long")

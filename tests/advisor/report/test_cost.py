@@ -32,7 +32,7 @@ from advisor.report.cost import EAGER_COST, NOT_READ, cost_line, is_fixed
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.events import Imported, NewShapeHandling, NewShapeResult, Serving
-from probes.facts import InputSpec
+from probes.facts import InputSpec, SizeLimit
 from probes.shape import Shape
 
 
@@ -140,6 +140,30 @@ def test_an_arm_that_refuses_lengths_alone_needs_no_build_for_each_batch_size(
     )
     assert is_fixed(entry) is refuses_batches
     assert ("length" in cost_line(answer, entry)) is not refuses_batches
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        (SizeLimit(0, 1, 2, 64), "input ids takes lengths 2 to 64"),
+        (SizeLimit(0, 0, 3), "input ids takes batch sizes of 3 or more"),
+        (SizeLimit(1, 1, 1, 8), "input 2 takes sizes 1 to 8 in dimension 2"),
+    ],
+)
+def test_an_arm_whose_sizes_are_limited_is_not_built_for_each_shape(
+    answer: Answer, limit: SizeLimit, told: str
+) -> None:
+    entry = arm_of(answer, "onnxruntime-cpu/host")
+    refused = builders.rating(1, fact="new_shapes", value="refused")
+    ratings = {**entry.scored.ratings, "input_flexibility": refused}
+    entry = entry._replace(
+        scored=builders.replace(entry.scored, ratings=ratings),
+        measured=builders.replace(entry.measured, size_limits=(limit,)),
+    )
+    spec = InputSpec("ids", (32,), "int64")
+    inputs = MeasuredInputs(fixed=0, has_length=False, has_batch=True, tensors=(spec,))
+    assert told in cost_line(with_results(answer, inputs=inputs), entry)
+    assert not is_fixed(entry)
 
 
 def test_a_build_from_caches_is_named_where_the_printed_lines_use_them(answer: Answer) -> None:

@@ -6,10 +6,12 @@ import pathlib
 from typing import Any
 
 import lazy
+import numpy as np
 import pytest
 import workers
 
 from probes.adapter import UnsupportedError
+from probes.facts import EACH_CALL, SizeLimit
 
 # A warning of a stack is no error of ours.
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
@@ -88,6 +90,26 @@ def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Pa
     sound, lengths = subject.inputs(3, 0)
     longer = [sound.repeat(2, axis=1), lengths]
     assert_served(subject, request, longer, (3, 10, 8), with_onnx=True)
+
+
+def test_each_call_checks_the_sizes_that_the_code_limits(tmp_path: pathlib.Path) -> None:
+    class Longer(lazy.torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return 2 * x if x.shape[1] > 8 else x
+
+    request = make_request(tmp_path)
+    arguments = lazy.factory.arguments_like((lazy.torch.zeros(1, 6),), [1])
+    subject = subject_of(Longer(), arguments, request)
+    assert_served(subject, request, [np.ones((5, 8), np.float32)], (5, 8), with_onnx=True)
+    program = lazy.onnxruntime_cpu.build(subject, subject.inputs(1, 0), request)
+    with pytest.raises(AssertionError):
+        program(program.feed([np.ones((1, 9), np.float32)]))
+    engaged = lazy.onnxruntime_cpu.engagement(program, ())
+    assert engaged.size_limits == (SizeLimit(0, 1, 1, 8),)
+    lines = lazy.aotinductor.integration(subject, request)
+    start = lazy.aotinductor.starts(subject, request)["package"].start
+    for _, in_each_call in map(EACH_CALL.split, (lines, start)):
+        assert in_each_call.startswith("assert 1 <= inputs[0].shape[1] <= 8,")
 
 
 def test_a_batch_that_the_code_fixes_is_not_free(tmp_path: pathlib.Path) -> None:
