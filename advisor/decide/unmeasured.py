@@ -183,7 +183,8 @@ def _step_of_break(header: Header, failure: Failure) -> str | None:
     if cause is None or failure.status != "not-engaged":
         return None
     lines = "; ".join(cause.lines.splitlines())
-    return cause.advice or f"add {lines} to the file that creates the model"
+    added = f"add {lines} to the file that creates the model" if lines else ""
+    return "; ".join(filter(None, (added, cause.advice)))
 
 
 def _step_of_known_fault(header: Header, workflow: Workflow, status: Status) -> str | None:

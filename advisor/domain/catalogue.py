@@ -199,7 +199,7 @@ class OtherPrecision(msgspec.Struct, frozen=True):
 
 
 class BreakCause(msgspec.Struct, frozen=True):
-    """Why the graph of `torch.compile` breaks; lines, or a change of the model, mend it."""
+    """Why the graph of `torch.compile` breaks; lines, a change of the model, or both mend it."""
 
     #: What Dynamo's reason has in it.
     words: str

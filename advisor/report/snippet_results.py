@@ -76,8 +76,9 @@ def render_breaks(title: str, causes: Mapping[str, BreakCause | None]) -> str:
     for reason, cause in causes.items():
         place, colon, _ = reason.partition(": ")
         where = f"{place}: " if colon and PLACE.fullmatch(place) else ""
-        remedy = cause.advice or "a setting may mend it" if cause else ""
-        lines.append(f"  {where}{cause.cause}; {remedy}" if cause else f"  {reason}")
+        setting = "a setting may mend it" if cause and cause.lines else ""
+        told = "; ".join(filter(None, (cause.cause, setting, cause.advice))) if cause else ""
+        lines.append(f"  {where}{told}" if cause else f"  {reason}")
     return "".join(f"{line}\n" for line in lines)
 
 

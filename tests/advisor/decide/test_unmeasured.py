@@ -91,6 +91,11 @@ def test_a_model_that_dynamo_skips_has_the_change_that_is_known() -> None:
     steps = [str(broken(Failure("not-engaged", "build", each), head=head).fix) for each in met]
     named = ("allow_rnn = True to", "torch.where", "add import warnings; torch._dynamo.config")
     assert [name in step for name, step in zip(named, steps, strict=True)] == [True] * 3
+    size = shipped.improvements.graph_break["size"]
+    step = str(broken(Failure("not-engaged", "build", size.words), head=head).fix)
+    assert size.lines in step
+    assert size.advice
+    assert size.advice in step
 
 
 def test_an_excluded_workflow_has_its_reason_and_fix() -> None:
