@@ -17,17 +17,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.intervals import (
-    HALF_INTERVAL,
-    MIN_PROCESSES,
-    TAIL,
-    Variance,
-    effective_share,
-    t_quantile,
-    trimmed_mean,
-    variance_of_trimmed_mean,
-    weighted_mean,
-)
+from advisor.decide import intervals
 from advisor.decide.rounds import LogSpeedups
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement
@@ -36,7 +26,7 @@ from probes.shape import Shape
 
 def estimate_process_variances(
     log_speedups: Mapping[str, LogSpeedups], duplicate: str, prior: NoisePrior
-) -> dict[str, dict[Shape, Variance]]:
+) -> dict[str, dict[Shape, intervals.Variance]]:
     """Return the variance of the log ratio of two equal processes by arm and shape.
 
     All arms share what the duplicate and the repeated arms show. An arm's own repetitions count in
@@ -49,7 +39,7 @@ def estimate_process_variances(
         for shape, processes in shapes.items()
     }
     prior_variance = 2 * prior.process_deviation**2
-    variances: dict[str, dict[Shape, Variance]] = {arm: {} for arm in log_speedups}
+    variances: dict[str, dict[Shape, intervals.Variance]] = {arm: {} for arm in log_speedups}
     for (arm, shape), own_differences in differences.items():
         found = [
             each
@@ -59,11 +49,11 @@ def estimate_process_variances(
         ]
         common = process_variance(found, prior_variance, prior.weight)
         usable = [rounds for rounds in log_speedups[arm][shape] if len(rounds) > 1]
-        if len(usable) >= MIN_PROCESSES:
-            variances[arm][shape] = Variance(pooled_variance(usable, common), len(usable))
+        if len(usable) >= intervals.MIN_PROCESSES:
+            variances[arm][shape] = intervals.Variance(pooled_variance(usable, common), len(usable))
             continue
         own = [] if arm == duplicate else own_differences
-        variances[arm][shape] = Variance(
+        variances[arm][shape] = intervals.Variance(
             process_variance(own, common, prior.weight), prior.weight + len(found)
         )
     return variances
@@ -79,9 +69,12 @@ def _process_differences(
     two.
     """
     usable = [rounds for rounds in processes if len(rounds) > 1]
-    means = [trimmed_mean(rounds) for rounds in usable]
+    means = [intervals.trimmed_mean(rounds) for rounds in usable]
     # The rounds may be autocorrelated.
-    within = [variance_of_trimmed_mean(rounds) / effective_share(rounds) for rounds in usable]
+    within = [
+        intervals.variance_of_trimmed_mean(rounds) / intervals.effective_share(rounds)
+        for rounds in usable
+    ]
     if is_duplicate:
         return list(zip(means, within, strict=True))
     pairs = zip(itertools.pairwise(means), itertools.pairwise(within), strict=True)
@@ -89,7 +82,7 @@ def _process_differences(
 
 
 def widen_by_variances(
-    measurement: Measurement, variances: Mapping[Shape, Variance]
+    measurement: Measurement, variances: Mapping[Shape, intervals.Variance]
 ) -> Measurement:
     """Return the measurement with intervals that hold what a fresh process would show.
 
@@ -98,9 +91,11 @@ def widen_by_variances(
     errors, cells = {}, measurement.cells
     for cell in cells:
         variance = variances[cell.shape]
-        quantile = t_quantile(1 - TAIL, variance.degrees_of_freedom)
+        quantile = intervals.t_quantile(1 - intervals.TAIL, variance.degrees_of_freedom)
         errors[cell.shape] = quantile * math.sqrt(variance.value / cell.processes)
-    overall = math.sqrt(weighted_mean((errors[cell.shape] ** 2, cell.weight) for cell in cells))
+    overall = math.sqrt(
+        intervals.weighted_mean((errors[cell.shape] ** 2, cell.weight) for cell in cells)
+    )
     return msgspec.structs.replace(
         measurement,
         speedup=widen(measurement.speedup, overall),
@@ -119,7 +114,7 @@ def widen(speedup: Interval, floor: float) -> Interval:
     if speedup.process_error is not None:
         return speedup
     below, above = (math.hypot(width, floor) for width in speedup.log_widths)
-    return Interval.around(speedup.value, below, above, floor / HALF_INTERVAL)
+    return Interval.around(speedup.value, below, above, floor / intervals.HALF_INTERVAL)
 
 
 def variance_between(processes: Sequence[Sequence[float]]) -> float:
@@ -128,8 +123,8 @@ def variance_between(processes: Sequence[Sequence[float]]) -> float:
     Each process has a log difference by round. The unbiased estimate is the variance of
     the processes' means less the share of it that the rounds within the processes cause.
     """
-    within = statistics.fmean(variance_of_trimmed_mean(rounds) for rounds in processes)
-    of_means = statistics.variance(trimmed_mean(rounds) for rounds in processes)
+    within = statistics.fmean(intervals.variance_of_trimmed_mean(rounds) for rounds in processes)
+    of_means = statistics.variance(intervals.trimmed_mean(rounds) for rounds in processes)
     return max(of_means - within, 0.0)
 
 

@@ -10,15 +10,10 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 
 from advisor.decide.scoring import crossed_bounds, value_of
+from advisor.domain import errors
 from advisor.domain.answer import Answer, Status, UnmeasuredArm, is_out_of_time
 from advisor.domain.arm_figures import START
 from advisor.domain.constraints import Constraint
-from advisor.domain.errors import (
-    BudgetSpentError,
-    ConstraintUndecidedError,
-    NothingViableError,
-    UserError,
-)
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, ArmName
@@ -41,7 +36,7 @@ ANOTHER_NAME = "or the package that provides this module under another name"
 
 
 def list_unmeasured(
-    header: Header, state: RunState, results: Results, early_end: UserError | None
+    header: Header, state: RunState, results: Results, early_end: errors.UserError | None
 ) -> tuple[UnmeasuredArm, ...]:
     """Return the planned arms without a measurement, then the excluded workflows.
 
@@ -67,7 +62,7 @@ def _planned(
     header: Header,
     state: RunState,
     results: Results,
-    early_end: UserError | None,
+    early_end: errors.UserError | None,
 ) -> UnmeasuredArm:
     """Return an arm that failed, is too slow to serve, or was not reached."""
     processes = state.processes.get(planned.id, ())
@@ -141,7 +136,9 @@ def more_time(state: RunState, question: Question) -> str:
     return question.ask_again(budget=write_duration(seconds))
 
 
-def _measuring_step(header: Header, state: RunState, early_end: UserError | None) -> str | None:
+def _measuring_step(
+    header: Header, state: RunState, early_end: errors.UserError | None
+) -> str | None:
     """Return how the arms that the run did not come to are measured; None on another machine."""
     if header.foreign:
         return None
@@ -207,7 +204,7 @@ def _affects_gpu(fault: KnownFault, gpu: Gpu | None) -> bool:
 
 def nothing_viable(
     answer: Answer, late: Sequence[UnmeasuredArm], effects: Sequence[ConstraintEffect]
-) -> UserError:
+) -> errors.UserError:
     """Return why no arm is advised; one of `late` may meet the constraints.
 
     `effects` says which arm would be advised without each of them.
@@ -215,14 +212,14 @@ def nothing_viable(
     scored, measured = answer.scores, answer.results.by_arm
     constraints = answer.question.constraints
     if not scored:
-        return NothingViableError(
+        return errors.NothingViableError(
             "nothing was measured, so there is nothing to recommend",
             "run p3-advisor show --json for the reason of each workflow",
         )
     asked = ", ".join(constraint.text for constraint in constraints)
     is_limited = any(each.quantity == START for each in constraints)
     if is_limited and not any(each.fastest_start for each in measured.values()):
-        return ConstraintUndecidedError(
+        return errors.ConstraintUndecidedError(
             f"no start was measured, so nothing shows whether a workflow meets --require {asked}",
             f"to measure how the leaders start: {answer.question.ask_again(cold_start=True)}",
         )
@@ -234,7 +231,7 @@ def nothing_viable(
     if spreads or late:
         again = answer.question.ask_again(budget="thorough")
         longer = f"measure longer, on a machine that does nothing else: {again}"
-        return ConstraintUndecidedError(
+        return errors.ConstraintUndecidedError(
             f"the figures do not show whether a workflow meets --require {asked}: "
             f"{'; '.join(may_meet)}",
             next((each.fix for each in late if each.fix), longer),
@@ -244,14 +241,14 @@ def nothing_viable(
         for effect in effects
         if effect.without
     ]
-    return NothingViableError(
+    return errors.NothingViableError(
         f"no workflow meets --require {asked}; nearest: {nearest}",
         "; ".join(["relax or remove a constraint of --require", *ways]),
     )
 
 
-def nothing_compared(answer: Answer, cut_off: Sequence[UnmeasuredArm]) -> BudgetSpentError:
-    return BudgetSpentError(
+def nothing_compared(answer: Answer, cut_off: Sequence[UnmeasuredArm]) -> errors.BudgetSpentError:
+    return errors.BudgetSpentError(
         f"only {answer.scores[0].title} was measured in time; not measured: {name_late(cut_off)}",
         next(filter(None, (each.fix for each in cut_off)), "ask again with a longer --budget"),
     )

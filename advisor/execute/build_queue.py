@@ -8,18 +8,7 @@ from collections.abc import Iterable, Sequence
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
-from advisor.execute import remaining
-from advisor.execute.build_rules import (
-    Builds,
-    StartBuild,
-    WaitToBuild,
-    must_build_alone,
-    next_step,
-    payback_limit,
-    promise_of,
-    rank_of,
-    waits_for_race,
-)
+from advisor.execute import build_rules, remaining
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import NextBuild
 from advisor.probing.worker_failures import skipped_by_user
@@ -41,13 +30,13 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     raced = state.raced_arms
     known = {each.workflow for each in state.plan.arms if each.id in raced}
     first: dict[str, str] = {}
-    for each in sorted(arms, key=rank_of):
+    for each in sorted(arms, key=build_rules.rank_of):
         first[each.workflow] = each.id
 
     def place_of(planned: Arm) -> tuple[float, ...]:
         """Return what is compared first to last; what is false precedes what is true."""
         seconds = planned.expected_build_seconds
-        limit = payback_limit(state, planned.id, question)
+        limit = build_rules.payback_limit(state, planned.id, question)
         return (
             limit is not None and seconds is not None and seconds > limit.seconds,
             planned.duplicate_of is None,
@@ -55,7 +44,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
             planned.id in waiting,
             planned.id not in out_of_memory,
             planned.workflow in known or first[planned.workflow] != planned.id,
-            -promise_of(planned),
+            -build_rules.promise_of(planned),
         )
 
     return sorted(arms, key=place_of)
@@ -65,7 +54,7 @@ def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
     """Return the arms, in their order, that wait for no race of one before them."""
     chosen: list[Arm] = []
     for planned in arms:
-        if not waits_for_race(planned, chosen, progress):
+        if not build_rules.waits_for_race(planned, chosen, progress):
             chosen.append(planned)
     return chosen
 
@@ -132,13 +121,13 @@ class BuildQueue:
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
         for planned in tuple(self.waiting):
-            step = next_step(planned, self._builds(running), self.progress)
-            if isinstance(step, WaitToBuild):
+            step = build_rules.next_step(planned, self._builds(running), self.progress)
+            if isinstance(step, build_rules.WaitToBuild):
                 if step.for_race:
                     continue
                 return None
             self.waiting.remove(planned)
-            if isinstance(step, StartBuild):
+            if isinstance(step, build_rules.StartBuild):
                 return self._start(planned, step)
             if step.failure is not None:
                 self.skipped.append((planned, step.failure))
@@ -152,19 +141,19 @@ class BuildQueue:
         self.waiting = [each for each in self.waiting if each not in arms]
         return bool(arms)
 
-    def _builds(self, running: int) -> Builds:
+    def _builds(self, running: int) -> build_rules.Builds:
         state, is_built = self.progress.state, self.progress.session.is_built
         resident = self._resident_arms()
         unbuilt = [each for each in resident if not is_built(each.id)]
-        return Builds(
+        return build_rules.Builds(
             unraced=[each for each in resident if each.id not in state.raced_arms],
             running=running,
-            is_alone=any(must_build_alone(each, state) for each in unbuilt),
+            is_alone=any(build_rules.must_build_alone(each, state) for each in unbuilt),
             is_first=not self._has_started,
             wait_for_baseline=not self.starts_at_once,
         )
 
-    def _start(self, planned: Arm, step: StartBuild) -> NextBuild:
+    def _start(self, planned: Arm, step: build_rules.StartBuild) -> NextBuild:
         state, is_running = self.progress.state, self.progress.session.is_running(planned.id)
         expected_seconds_left = self._expected_seconds_left(planned)
         self._has_started = True

@@ -9,17 +9,8 @@ from advisor.domain.arm_figures import MEMORY
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
-from advisor.execute import remaining
+from advisor.execute import build_rules, remaining
 from advisor.execute.build_queue import BuildQueue, arms_to_import, early_arms, order_builds
-from advisor.execute.build_rules import (
-    IMPORT_SECONDS,
-    Builds,
-    SkipBuild,
-    StartBuild,
-    WaitToBuild,
-    builds_are_over,
-    next_step,
-)
 from advisor.execute.race_pause import RacePause
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
@@ -190,7 +181,7 @@ def _needs_quick_reference(progress: RunInProgress) -> bool:
 
 def _seconds_of_quick_reference(progress: RunInProgress) -> float:
     """Return what is left of the run after the import of a new worker."""
-    return round(progress.end - progress.clock() - IMPORT_SECONDS, 1)
+    return round(progress.end - progress.clock() - build_rules.IMPORT_SECONDS, 1)
 
 
 def _slow_references(state: RunState) -> list[bool]:
@@ -214,15 +205,15 @@ def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[Run
     session = progress.session
     baseline = progress.state.plan.baseline
     for planned in arms:
-        if planned != baseline and builds_are_over(progress):
+        if planned != baseline and build_rules.builds_are_over(progress):
             return
-        step = next_step(planned, Builds(), progress)
-        if isinstance(step, WaitToBuild):
+        step = build_rules.next_step(planned, build_rules.Builds(), progress)
+        if isinstance(step, build_rules.WaitToBuild):
             return
-        if isinstance(step, SkipBuild) and step.failure is not None:
+        if isinstance(step, build_rules.SkipBuild) and step.failure is not None:
             yield from session.drop(planned.id, step.failure)
             continue
-        if isinstance(step, StartBuild):
+        if isinstance(step, build_rules.StartBuild):
             yield from session.build(planned.id, step.limit)
         if planned == baseline and not session.is_running(planned.id):
             raise progress.state.worker_error(planned.id)

@@ -16,13 +16,8 @@ import msgspec
 
 from advisor.ask.context import Context
 from advisor.decide.decision import answer_from_state
+from advisor.domain import errors
 from advisor.domain.answer import Answer, AnswerSummary
-from advisor.domain.errors import (
-    BuildsAreGoneError,
-    ForeignRunError,
-    ModelCallError,
-    ModelRefusedError,
-)
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import building, post_race, racing, remaining, repetitions, servers, starts
@@ -42,7 +37,7 @@ from advisor.store.store import LATEST, Store
 def refuse_foreign(header: Header) -> None:
     """Raise an error for a run that others may have written: nothing that it names is executed."""
     if header.foreign:
-        raise ForeignRunError(
+        raise errors.ForeignRunError(
             f"run {header.run_id} was imported or is outside the program's store, so nothing of it "
             "is executed",
             f"read its code with p3-advisor recipe {header.run_id}, or measure here with "
@@ -69,7 +64,7 @@ def execute(
         recorder = Recorder(run.state(), context.clock, writer.append)
         if not recorder.state.finished or keeps_builds(answer_from_state(header, recorder.state)):
             if recorder.state.finished and not run.scratch.is_dir():
-                raise BuildsAreGoneError(
+                raise errors.BuildsAreGoneError(
                     f"the builds of run {header.run_id} were removed",
                     "ask again: the newest run without a clear answer keeps its builds",
                 )
@@ -90,7 +85,7 @@ def drop_refused(run: Run, context: Context) -> bool:
     Return whether it was deleted.
     """
     state = run.state()
-    is_refused = isinstance(state.early_error, (ModelRefusedError, ModelCallError))
+    is_refused = isinstance(state.early_error, (errors.ModelRefusedError, errors.ModelCallError))
     if not is_refused or state.has_raced or run.is_active():
         return False
     context.store.delete(run.directory.name)

@@ -20,24 +20,7 @@ from advisor.domain.model import (
     TransformersModel,
 )
 from advisor.domain.question import Question
-from advisor.recipes.calls import (
-    AS_MEASURED,
-    SEED,
-    call_class,
-    cast_lines,
-    config_line,
-    file_name,
-    fill_template,
-    in_comment,
-    language_model_lines,
-    model_name,
-    nested_call,
-    prompt_line,
-    quoted,
-    random_values,
-    to_device,
-    trust_argument,
-)
+from advisor.recipes import calls
 from probes.facts import InputSpec
 
 #: The comment at a file that the user has not written.
@@ -51,30 +34,30 @@ def loading_lines(
     cast: Sequence[str] | None = None,
 ) -> list[str]:
     """Return the lines that open the model with reported `inputs`, or raise `NoRecipeError`."""
-    cast = cast_lines(question) if cast is None else cast
+    cast = calls.cast_lines(question) if cast is None else cast
     match question.model:
         case SyntheticModel() as model:
             device = ', device="cuda"' if question.device == "cuda" else ""
             sizes = f"{batch_size}, {question.input_tokens}, {model.hidden}"
             values = f"torch.randn({sizes}, dtype=torch.{question.dtype}{device})"
-            return [SEED, *_synthetic_lines(model), *cast, f"inputs = ({values},)"]
+            return [calls.SEED, *_synthetic_lines(model), *cast, f"inputs = ({values},)"]
         case ExportedModel() as model:
             return _exported_lines(model, question, batch_size, inputs)
         case FactoryModel() as model:
             return _factory_lines(model, question, batch_size, inputs, cast)
         case TransformersModel() as model if question.task == "generate":
-            prompts = prompt_line(question, batch_size, "model.config", on_device=True)
-            return [*language_model_lines(model, question), AS_MEASURED, prompts]
+            prompts = calls.prompt_line(question, batch_size, "model.config", on_device=True)
+            return [*calls.language_model_lines(model, question), calls.AS_MEASURED, prompts]
         case OnnxModel(inputs="") if inputs is None:
             raise NoRecipeError("the run does not say what inputs the file had", "measure again")
         case OnnxModel() as model:
-            return fill_template(
+            return calls.fill_template(
                 "onnx_file.py.jinja",
-                path=quoted(file_name(model.name)),
+                path=calls.quoted(calls.file_name(model.name)),
                 given="\n".join(_given_lines(model.inputs)),
                 size=batch_size,
-                values=[random_values(each, batch_size) for each in inputs or ()],
-                to_device=to_device(question),
+                values=[calls.random_values(each, batch_size) for each in inputs or ()],
+                to_device=calls.to_device(question),
             ).splitlines()
         case TransformersModel() as model:
             return _forward_model_lines(model, question, batch_size, inputs or ())
@@ -113,10 +96,10 @@ def _given_lines(given: str) -> list[str]:
         return []
     place, _, function = given.rpartition(":")
     if not given.endswith(".npz"):
-        run = f"runpy.run_path({quoted(file_name(place))})[{quoted(function)}]()"
+        run = f"runpy.run_path({calls.quoted(calls.file_name(place))})[{calls.quoted(function)}]()"
         return [f"given = {run}  # path of your file"]
     return [
-        f"given = dict(numpy.load({quoted(file_name(given))}))  # path of your file",
+        f"given = dict(numpy.load({calls.quoted(calls.file_name(given))}))  # path of your file",
         "given = {name: torch.from_numpy(array) for name, array in given.items()}",
         'given = tuple(given.values()) if "arr_0" in given else given',
     ]
@@ -137,10 +120,10 @@ def _exported_lines(
     elif model.inputs:
         examples = "((given,) if isinstance(given, torch.Tensor) else given)"
     return [
-        *(nested_call(len(inputs or ())) if is_nested else ()),
+        *(calls.nested_call(len(inputs or ())) if is_nested else ()),
         *_given_lines(model.inputs),
-        f"program = torch.export.load({quoted(file_name(model.name))})  # {comment}",
-        f"model = {made}{to_device(question)}",
+        f"program = torch.export.load({calls.quoted(calls.file_name(model.name))})  # {comment}",
+        f"model = {made}{calls.to_device(question)}",
         *_example_lines(examples, question, batch_size, inputs),
     ]
 
@@ -159,13 +142,14 @@ def _factory_lines(
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
     comment = COPY if model.is_copy else "your code"
     if place.endswith(".py") and not model.is_copy:
-        comment += f": save and run this in the folder of {in_comment(file_name(place))}"
+        comment += (
+            f": save and run this in the folder of {calls.in_comment(calls.file_name(place))}"
+        )
     imported = [f"from {module} import {function}  # {comment}"]
     names = module.split(".")
     if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
-        imported = [
-            f'{function} = runpy.run_path({quoted(file_name(place))})["{function}"]  # {comment}'
-        ]
+        read = f"runpy.run_path({calls.quoted(calls.file_name(place))})"
+        imported = [f'{function} = {read}["{function}"]  # {comment}']
     made = f"{function}()"
     if model.inputs:
         imported += [*_given_lines(model.inputs), f"made = {made}"]
@@ -175,7 +159,7 @@ def _factory_lines(
     given = ["examples = (examples,) if isinstance(examples, torch.Tensor) else examples"]
     examples = "examples"
     if inputs and any(each.nested for each in inputs):
-        classes, opened = nested_call(len(inputs)), f"model, arguments, *more = {made}"
+        classes, opened = calls.nested_call(len(inputs)), f"model, arguments, *more = {made}"
         wrapped = [
             "keywords = dict(*more)",
             "if isinstance(arguments, collections.abc.Mapping):",
@@ -186,12 +170,12 @@ def _factory_lines(
         ]
         given, examples = [], "model.tensors"
     elif inputs and all(each.name for each in inputs):
-        classes, opened = call_class("Call", inputs), f"model, *examples = {made}"
+        classes, opened = calls.call_class("Call", inputs), f"model, *examples = {made}"
         wrapped = ["model = Call(model)"]
         names = [each.name for each in inputs]
         given = [f"examples = [examples[-1][name] for name in {names}]"]
     # Before the import: the file may make the model.
-    lines = [*classes, SEED, *imported, opened, *wrapped, *cast, *given]
+    lines = [*classes, calls.SEED, *imported, opened, *wrapped, *cast, *given]
     return [*lines, *_example_lines(examples, question, batch_size, inputs)]
 
 
@@ -207,15 +191,20 @@ def _example_lines(
         value = cast
     elif inputs and not all(each.batched for each in inputs):
         value = f"({value} if x.dim() else x)"
-    return ["inputs = tuple(", f"    {value}{to_device(question)}", f"    for x in {examples}", ")"]
+    return [
+        "inputs = tuple(",
+        f"    {value}{calls.to_device(question)}",
+        f"    for x in {examples}",
+        ")",
+    ]
 
 
 def _forward_model_lines(
     model: TransformersModel, question: Question, batch_size: int, inputs: Sequence[InputSpec]
 ) -> list[str]:
-    trusted = trust_argument(question)
+    trusted = calls.trust_argument(question)
     dtype = f"torch.{question.dtype}" if question.dtype != "own" else '"auto"'
-    checkpoint = quoted(model_name(model.name))
+    checkpoint = calls.quoted(calls.model_name(model.name))
     opened = f"from_pretrained({checkpoint}, config=config, dtype={dtype}{trusted})"
     if model.weights == "random":
         if trusted:
@@ -227,15 +216,15 @@ def _forward_model_lines(
             f"_from_config(config, dtype={dtype})" if dtype != '"auto"' else "_from_config(config)"
         )
     return [
-        *call_class("Forward", inputs, is_of_transformers=True),
-        *fill_template(
+        *calls.call_class("Forward", inputs, is_of_transformers=True),
+        *calls.fill_template(
             "transformers_model.py.jinja",
-            config=config_line(model, trusted),
+            config=calls.config_line(model, trusted),
             has_own_class=bool(trusted),
             is_random=model.weights == "random",
-            seed=SEED,
+            seed=calls.SEED,
             opened=opened,
-            inputs=[random_values(each, batch_size) for each in inputs],
-            to_device=to_device(question),
+            inputs=[calls.random_values(each, batch_size) for each in inputs],
+            to_device=calls.to_device(question),
         ).splitlines(),
     ]

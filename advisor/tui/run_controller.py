@@ -13,16 +13,9 @@ from advisor.execute import execution
 from advisor.report.answer_files import answer_of_run, is_file, open_answer
 from advisor.report.headline import first_line
 from advisor.store.runs import Run
-from advisor.tui import actions, panels
+from advisor.tui import actions, followed_run, panels
 from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.dialogs import quit_dialog, yes_or_no
-from advisor.tui.followed_run import (
-    NOT_CONTROLLED_MESSAGE,
-    REFRESH_SECONDS,
-    FollowedRun,
-    RunnerProcess,
-    StartRunner,
-)
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen
 
@@ -37,16 +30,18 @@ BUSY_MESSAGE = "a run is in progress ({}); cancel it or wait until it ends"
 class RunController:
     """Controls the run that is shown; this program owns at most one runner at a time."""
 
-    def __init__(self, app: AdvisorApp, start_runner: StartRunner | None = None) -> None:
+    def __init__(
+        self, app: AdvisorApp, start_runner: followed_run.StartRunner | None = None
+    ) -> None:
         self._app = app
-        self._start_runner = start_runner or RunnerProcess
-        self.followed: FollowedRun | None = None
+        self._start_runner = start_runner or followed_run.RunnerProcess
+        self.followed: followed_run.FollowedRun | None = None
         #: The last answer of a run that was shown, and the run that was left to itself.
         self._shown: ShownAnswer | None = None
         self._left_run = ""
 
     @property
-    def owned_runner(self) -> RunnerProcess | None:
+    def owned_runner(self) -> followed_run.RunnerProcess | None:
         runner = self.followed.runner if self.followed is not None else None
         return runner if runner is not None and runner.is_running else None
 
@@ -93,7 +88,7 @@ class RunController:
                 "results", lambda: ShownAnswer(answer_of_run(run), catalogue, run), self.show_answer
             )
         elif self.owned_runner is None or not self.refuse_if_busy():
-            self.show(FollowedRun(run))
+            self.show(followed_run.FollowedRun(run))
 
     def resume(self, name: str) -> None:
         run = self._find(name)
@@ -111,9 +106,9 @@ class RunController:
         return run
 
     def run(self, run: Run, wait_seconds: float | None = None) -> None:
-        self.show(FollowedRun(run, self._start_runner(run, wait_seconds)))
+        self.show(followed_run.FollowedRun(run, self._start_runner(run, wait_seconds)))
 
-    def show(self, followed: FollowedRun) -> None:
+    def show(self, followed: followed_run.FollowedRun) -> None:
         self.followed = followed
         self._app.action_home()
         self._app.push_screen(LiveScreen())
@@ -128,7 +123,7 @@ class RunController:
             self._app.push_screen(LiveScreen())
         return True
 
-    def _refresh(self, followed: FollowedRun) -> None:
+    def _refresh(self, followed: followed_run.FollowedRun) -> None:
         is_replaced = followed is not self.followed
         if is_replaced or not self._app.screen_stack:  # without screens, the program is ending
             return
@@ -145,7 +140,7 @@ class RunController:
         rank = followed.ranking_job(asyncio.get_running_loop().time())
         if rank is not None:
             self._app.background.start("rank", rank, followed.set_provisional)
-        self._app.set_timer(REFRESH_SECONDS, lambda: self._refresh(followed))
+        self._app.set_timer(followed_run.REFRESH_SECONDS, lambda: self._refresh(followed))
 
     def show_results(self) -> None:
         """Delete a run whose model was refused, and ask its question again."""
@@ -193,7 +188,7 @@ class RunController:
                 self.show_results()
 
         if followed is None:
-            self._app.notify(NOT_CONTROLLED_MESSAGE)
+            self._app.notify(followed_run.NOT_CONTROLLED_MESSAGE)
         elif not followed.is_running:
             self.show_results()
         else:

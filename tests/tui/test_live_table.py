@@ -29,17 +29,9 @@ from advisor.execute import runner as execute_runner
 from advisor.execute.runner import Gate
 from advisor.report.other_arms import describe_equals
 from advisor.store.runs import Run
-from advisor.tui import followed_run
+from advisor.tui import followed_run, live_table
 from advisor.tui.followed_run import FollowedRun, StartRunner, choose_leader
 from advisor.tui.live import describe_leader, describe_load
-from advisor.tui.live_table import (
-    ProcessRow,
-    current_stage,
-    describe_wait,
-    process_cells,
-    process_rows,
-    remaining_seconds,
-)
 from probes.events import PhaseStarted, Ready
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
@@ -55,10 +47,12 @@ ENDS: dict[int, run_events.EndCause] = {1: "decided", 2: "decided"}
 def test_a_resumed_run_has_its_time_limit_again() -> None:
     state = builders.run_state({builders.BASELINE: builders.process()})
     again = fold([run_events.LoggedEvent(seq=7, at=80.0, run_event=run_events.Resumed())], state)
-    assert remaining_seconds(again, LIMITED, 90.0) == pytest.approx(90)
-    assert remaining_seconds(state, LIMITED, 90.0) == pytest.approx(10)
-    assert remaining_seconds(state, LIMITED, 140.0) == pytest.approx(-40), "it is over its limit"
-    assert remaining_seconds(state, replace(LIMITED, all_arms=True), 90.0) is None
+    assert live_table.remaining_seconds(again, LIMITED, 90.0) == pytest.approx(90)
+    assert live_table.remaining_seconds(state, LIMITED, 90.0) == pytest.approx(10)
+    assert live_table.remaining_seconds(state, LIMITED, 140.0) == pytest.approx(-40), (
+        "it is over its limit"
+    )
+    assert live_table.remaining_seconds(state, replace(LIMITED, all_arms=True), 90.0) is None
 
 
 def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
@@ -77,7 +71,9 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     state = builders.run_state({builders.BASELINE: builders.process(), "compiled": process})
     state = replace(state, plan=builders.plan("compiled"), finished=False)
     question = builders.question(task="serve", load=load)
-    row = next(row for row in process_rows(state, question, "compiled") if row.arm == "compiled")
+    row = next(
+        row for row in live_table.process_rows(state, question, "compiled") if row.arm == "compiled"
+    )
     assert (row.phase, row.status) == ("serving", "working")
     assert row.is_built
     _, _, *levels = describe_load(state, load, "compiled").plain.splitlines()
@@ -90,8 +86,8 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
 def test_times_and_speeds_so_far_are_of_the_same_rounds_and_not_of_a_busy_machine() -> None:
     made = built_answers.answer()
     eager, compiled = (made.results.by_arm[arm].cells[0] for arm in (builders.BASELINE, "compiled"))
-    row = ProcessRow(arm="compiled", status="waiting", phase="measure")
-    shown, busy = (process_cells(row, compiled, 0.0, fit=fit) for fit in (True, False))
+    row = live_table.ProcessRow(arm="compiled", status="waiting", phase="measure")
+    shown, busy = (live_table.process_cells(row, compiled, 0.0, fit=fit) for fit in (True, False))
     of_baseline = float(str(shown["ms"])) * compiled.speedup.value
     assert of_baseline == pytest.approx(eager.seconds.median * 1e3, rel=0.01)
     assert (busy["ms"], busy["ratio"], busy["progress"]) == (MISSING, MISSING, compiled.speedup)
@@ -170,13 +166,13 @@ def resumed(*events: run_events.RunEvent, **changes: object) -> RunState:
 
 
 def stage_of(state: RunState, active: str | None = None) -> str:
-    rows = process_rows(state, QUESTION, active)
-    return current_stage(state, QUESTION, rows, is_running=True)
+    rows = live_table.process_rows(state, QUESTION, active)
+    return live_table.current_stage(state, QUESTION, rows, is_running=True)
 
 
 def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None:
     assert MEASURED not in stage_of(resumed())
-    rows = process_rows(resumed(), QUESTION, None)
+    rows = live_table.process_rows(resumed(), QUESTION, None)
     assert {row.phase for row in rows} == {"queued"}
     arms = (builders.BASELINE, "compiled")
     spawned = [run_events.WorkerSpawned(arm=arm, process=1, repeat=0) for arm in arms]
@@ -218,7 +214,7 @@ def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
         stage = stage_of(state, "compiled")
         assert ("final outputs" in stage) == (phase == "done")
         stages.add(stage)
-        assert process_rows(state, QUESTION, None)[-1].phase == "measured", "it waits"
+        assert live_table.process_rows(state, QUESTION, None)[-1].phase == "measured", "it waits"
     assert len(stages) == 5
     assert "final outputs" not in stage_of(raced)
 
@@ -235,9 +231,9 @@ def test_no_time_counts_and_no_stage_is_named_while_a_run_waits_for_quiet() -> N
             activity=activity, problems=problems, waited_seconds=waited, allowed_seconds=60.0
         )
         waiting = replace(state, quiet_check=check, finished=False)
-        assert remaining_seconds(waiting, LIMITED, 90.0) == left
+        assert live_table.remaining_seconds(waiting, LIMITED, 90.0) == left
         assert ("quiet" in stage_of(waiting)) == (left is None)
-        told = describe_wait(waiting, waiting.at + 20.0)
+        told = live_table.describe_wait(waiting, waiting.at + 20.0)
         is_told = f"in 00:{40 - waited:02.0f} at the latest; x cancels" in told
         assert is_told == (left is None)
 

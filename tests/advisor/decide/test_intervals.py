@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.decide import process_variance
 from advisor.decide.intervals import (
     CONFIDENCE,
     TRIMMED_SHARE,
@@ -28,11 +29,6 @@ from advisor.decide.intervals import (
     trimmed_mean,
     variance_of_trimmed_mean,
     winsorize,
-)
-from advisor.decide.process_variance import (
-    estimate_process_variances,
-    pooled_variance,
-    variance_between,
 )
 from advisor.domain.measurement import Interval
 from probes.shape import Shape
@@ -212,7 +208,7 @@ PRIOR = builders.replace(builders.NOISE, process_deviation=0.01, weight=2)
 def variances_of(**series: Sequence[Sequence[float]]) -> dict[str, Variance]:
     """Return the variance of each arm from its rounds by process; `same` is the duplicate."""
     at_one_size = {arm: {Shape(1): processes} for arm, processes in series.items()}
-    estimated = estimate_process_variances(at_one_size, "same", PRIOR)
+    estimated = process_variance.estimate_process_variances(at_one_size, "same", PRIOR)
     return {arm: by_shape[Shape(1)] for arm, by_shape in estimated.items()}
 
 
@@ -241,7 +237,7 @@ def test_noise_of_the_rounds_is_not_counted_as_a_difference_of_processes() -> No
 
 def test_batch_sizes_are_estimated_apart() -> None:
     series = {"same": {Shape(1): [(0.3, 0.3)], Shape(16): [(0.0, 0.0)]}}
-    variances = estimate_process_variances(series, "same", PRIOR)["same"]
+    variances = process_variance.estimate_process_variances(series, "same", PRIOR)["same"]
     assert variances[Shape(1)].value > 100 * variances[Shape(16)].value
 
 
@@ -279,17 +275,18 @@ def test_intervals_over_processes_nearly_have_their_nominal_coverage(number: int
 def test_the_variance_between_processes_is_estimated_without_bias() -> None:
     generator = random.Random(1)
     found = [
-        variance_between(simulate(generator, 5, 7, between=0.004, within=0.02)) for _ in range(2000)
+        process_variance.variance_between(simulate(generator, 5, 7, between=0.004, within=0.02))
+        for _ in range(2000)
     ]
     # The estimate is cut off at 0, so its mean is a little above the truth.
     assert 0.004**2 * 0.9 < statistics.fmean(found) < 0.004**2 * 2
 
 
 def test_processes_that_differ_less_than_their_rounds_have_no_variance_between_them() -> None:
-    assert variance_between([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]) == 0.0
+    assert process_variance.variance_between([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]) == 0.0
 
 
 def test_the_common_variance_counts_as_one_process() -> None:
     # Rounds without noise: the variance of the means is that between the processes.
     processes = [[0.0] * 4, [0.1] * 4, [0.2] * 4]
-    assert pooled_variance(processes, 0.04) == pytest.approx((0.04 + 2 * 0.01) / 3)
+    assert process_variance.pooled_variance(processes, 0.04) == pytest.approx((0.04 + 2 * 0.01) / 3)

@@ -25,18 +25,10 @@ from recorded_runs import SECONDS, make_header, make_run
 
 from advisor.decide import recommend, scoring
 from advisor.decide.costs import break_even, find_break_even, first_to_serve, price
+from advisor.domain import measurement
 from advisor.domain.answer import RankedArm, UnmeasuredArm
 from advisor.domain.constraints import Constraint, FailedConstraint, Priorities
 from advisor.domain.errors import MachineUnfitError
-from advisor.domain.measurement import (
-    BuildSeconds,
-    CallSeconds,
-    Interval,
-    Measurement,
-    MemoryBytes,
-    Throughput,
-    VisitCounts,
-)
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
@@ -80,7 +72,7 @@ def test_the_order_of_arms_does_not_matter(
     )
     question = builders.question(priorities=priorities)
 
-    def whole(measurements: Sequence[Measurement]) -> Recommendation:
+    def whole(measurements: Sequence[measurement.Measurement]) -> Recommendation:
         results = builders.results(*measurements)
         return advise_scored(scoring.score_arms(results, question, known), results, question)
 
@@ -118,7 +110,7 @@ def test_during_a_run_an_unfit_machine_has_leaders_that_more_rounds_may_settle()
     advice = advise_scored(arms, results, while_running=True)
     assert advice.decision.word == "OPEN"
     assert set(advice.decision.contenders) == {"one", "two"}
-    busy = replace(results, visits=VisitCounts(made=10, discarded=0, unfit=9))
+    busy = replace(results, visits=measurement.VisitCounts(made=10, discarded=0, unfit=9))
     late = [builders.unmeasured("late", skip_cause="out-of-time")]
     with pytest.raises(MachineUnfitError, match="not measured: Late"):
         recommend_for(busy, arms, excluded=late, outstanding={"late": 3.0}, while_running=True)
@@ -177,21 +169,21 @@ def timed(
     *,
     build: float = 0.0,
     warm: float | None = None,
-    speedup: Interval | None = None,
+    speedup: measurement.Interval | None = None,
     unit: Literal["tokens/s", "samples/s"] = "samples/s",
     **changes: Any,
-) -> Measurement:
+) -> measurement.Measurement:
     """Return an arm with these times at batch sizes; the baseline takes one second by default."""
     cells = tuple(
         built_measurements.cell(
             size=size,
-            seconds=CallSeconds(median=each, low=None, high=None, samples=9),
-            throughput=Throughput(value=size / each, unit=unit),
+            seconds=measurement.CallSeconds(median=each, low=None, high=None, samples=9),
+            throughput=measurement.Throughput(value=size / each, unit=unit),
             speedup=speedup or built_measurements.interval(1 / each),
         )
         for size, each in seconds.items()
     )
-    built = BuildSeconds(cold=build, warm=warm)
+    built = measurement.BuildSeconds(cold=build, warm=warm)
     return builders.measurement(arm, cells=cells, build_seconds=built, **changes)
 
 
@@ -202,7 +194,7 @@ def test_a_build_is_paid_by_what_each_request_saves() -> None:
     first, second = find_break_even(timed("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
     assert (first.shape.batch_size, first.requests) == (1, 200)
     assert (second.shape.batch_size, second.requests) == (4, 800)
-    bounds = Interval(value=2.0, low=1.5, high=2.5)
+    bounds = measurement.Interval(value=2.0, low=1.5, high=2.5)
     (found,) = find_break_even(timed("fast", {1: 0.5}, build=90, speedup=bounds), EAGER)
     assert (found.low, found.requests, found.high) == (150, 180, 270), "by the interval"
 
@@ -258,17 +250,19 @@ OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
 
 def at_two_sizes(
     arm: str, speedup: float, *, build: float = 3.0, peak: int = 60, **changes: Any
-) -> Measurement:
+) -> measurement.Measurement:
     made = timed(
         arm,
         {size: 0.08 * size / speedup for size in (1, 4)},
         build=build,
-        speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
+        speedup=measurement.Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
         unit="tokens/s",
-        memory_bytes=MemoryBytes(peak=peak, source="a test"),
+        memory_bytes=measurement.MemoryBytes(peak=peak, source="a test"),
         **changes,
     )
-    return replace(made, speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup))
+    return replace(
+        made, speedup=measurement.Interval(value=speedup, low=speedup * 0.95, high=speedup)
+    )
 
 
 KNOWN = builders.catalogue(
@@ -306,8 +300,6 @@ CHECK = built_measurements.sustained(
     agrees=False,
     joules_per_call={"compiled": 14.4, "engine": None},
 )
-
-
 CASES: dict[str, dict[str, Any]] = {
     "balanced": {"requests": 5000, "price_per_hour": 3.6},
     "serving": {"priorities": builders.priorities(80, 10, 10), "task": "generate"},
@@ -384,20 +376,20 @@ def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expec
     noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
     again = builders.question().ask_again(budget="test")
     (measured,) = noisy.measurements
-    ends = Interval(value=2.0, low=1.4, high=4.0)
+    ends = measurement.Interval(value=2.0, low=1.4, high=4.0)
     leader = RankedArm(builders.scored_arm("one"), replace(measured, speedup=ends))
     further, last = (recommend.machine_unfit(noisy, each, leader, leader) for each in (again, ""))
-    fast = replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
+    fast = replace(measured, speedup=measurement.Interval(value=5.0, low=4.4, high=6.0))
     fastest = RankedArm(builders.scored_arm("two"), fast)
     told = recommend.machine_unfit(noisy, "", leader, fastest).what
-    nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
+    nothing = replace(measured, speedup=measurement.Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
     undecided = recommend.machine_unfit(noisy, "", unknown, unknown).what
-    slower = replace(measured, speedup=Interval(value=4.2, low=0.6, high=8.0))
+    slower = replace(measured, speedup=measurement.Interval(value=4.2, low=0.6, high=8.0))
     maybe_slower = RankedArm(builders.scored_arm("two"), slower)
     assert recommend.machine_unfit(noisy, "", maybe_slower, maybe_slower).what == undecided
     late = [builders.unmeasured("three", fix="ask again with --budget 5min")]
-    busy = replace(noisy, visits=VisitCounts(made=10, discarded=0, unfit=6))
+    busy = replace(noisy, visits=measurement.VisitCounts(made=10, discarded=0, unfit=6))
     longer = recommend.machine_unfit(busy, "", unknown, unknown, late=late).next_step
     texts = [further.what, further.next_step, last.next_step, told, undecided, longer]
     expect("machine-unfit", texts)

@@ -12,7 +12,7 @@ from builders import BASELINE, replace
 
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
-from advisor.execute import build_queue, remaining
+from advisor.execute import build_rules, remaining
 from advisor.execute.build_queue import BuildQueue, arms_to_import, early_arms, order_builds
 from advisor.probing.worker_process import BuildLimit
 from probes.shape import Shape
@@ -108,7 +108,7 @@ def test_a_build_that_is_expected_to_exceed_its_limit_is_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limit = BuildLimit(20.0, "", "", "")
-    monkeypatch.setattr(build_queue, "payback_limit", lambda *_: limit)
+    monkeypatch.setattr(build_rules, "payback_limit", lambda *_: limit)
     arms = [expecting("long", 50.0, possible_points=99), expecting("short", 5.0, builds_alone=True)]
     assert order_of(arms) == ["short", "long"]
 

@@ -19,15 +19,9 @@ from kept.runs import EVIDENCE
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
+from advisor.domain import errors
 from advisor.domain.accuracy import why_unchecked
 from advisor.domain.answer import AnswerSummary, Problem
-from advisor.domain.errors import (
-    ExportFileError,
-    MachineUnfitError,
-    MissingExtraError,
-    NewerVersionError,
-    UserError,
-)
 from advisor.domain.plan import EAGER, PLAIN_COMPILE
 from advisor.domain.run_events import ArmsPlanned, Finished, Resumed
 from advisor.recipes.server import REQUEST
@@ -100,10 +94,13 @@ def test_a_byte_order_mark_is_no_part_of_an_answer(encoding: str, tmp_path: path
 
 @pytest.mark.parametrize(
     ("schema", "error"),
-    [("p3-advisor/run/99", NewerVersionError), ("p3-advisor/something/99", ExportFileError)],
+    [
+        ("p3-advisor/run/99", errors.NewerVersionError),
+        ("p3-advisor/something/99", errors.ExportFileError),
+    ],
 )
 def test_an_answer_of_a_newer_version_says_so(
-    schema: str, error: type[UserError], tmp_path: pathlib.Path
+    schema: str, error: type[errors.UserError], tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "answer.json"
     file.write_text(json.dumps({"schema": schema, "of": "a newer version"}))
@@ -146,7 +143,7 @@ def test_an_answer_with_impossible_figures_is_refused(
     assert count
     file = tmp_path / "answer.json"
     file.write_text(text)
-    with pytest.raises(ExportFileError, match=field):
+    with pytest.raises(errors.ExportFileError, match=field):
         read_answer(str(file))
 
 
@@ -188,7 +185,7 @@ def test_threads_that_read_for_the_first_time_do_not_crash(home: pathlib.Path) -
 
 def test_a_missing_library_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError):
+    with pytest.raises(errors.MissingExtraError):
         answer_files.write("parquet", built_answers.answer())
 
 
@@ -220,7 +217,7 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
 
 
 def test_arms_have_no_rank_where_the_machine_was_too_busy_for_an_answer() -> None:
-    problem = Problem.of(MachineUnfitError("the machine was busy", "wait"))
+    problem = Problem.of(errors.MachineUnfitError("the machine was busy", "wait"))
     made = builders.replace(built_answers.answer(), recommendation=None, problem=problem)
     for row in csv.DictReader(io.StringIO(figures.to_csv([made]))):
         assert {row["rank"], row["score"], row["tier_performance"]} == {""}
@@ -234,7 +231,7 @@ def test_outputs_that_were_not_checked_are_named_without_an_answer_too(
     checked = builders.checked(accuracy_class="unchecked", accuracy=accuracy)
     made = built_answers.with_measurement(built_answers.answer(), correctness=(checked,))
     assert named in " ".join(text_report.render_summary(made, 80).split())
-    problem = Problem.of(MachineUnfitError("the machine was busy", "wait"))
+    problem = Problem.of(errors.MachineUnfitError("the machine was busy", "wait"))
     unanswered = builders.replace(made, recommendation=None, problem=problem)
     summary = text_report.render_summary(unanswered, 80)
     assert why_unchecked(checked) in " ".join(summary.split())
