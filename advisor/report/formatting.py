@@ -134,31 +134,26 @@ def plain_table(
     """Align columns in `text_columns` to the left, others to the right; None aligns all left."""
     cells = [[" ".join(cell.splitlines()) for cell in row] for row in rows]
     # The first row is not passed as headers: tabulate pads headers, and terminals are narrow.
-    text = tabulate.tabulate(
-        cells,
-        tablefmt="plain",
-        colalign=_alignments(len(rows[0]), text_columns),
-        disable_numparse=True,
-    )
-    return [line.rstrip() for line in text.split("\n")]
+    return [line.rstrip() for line in _tabulate("plain", (), cells, text_columns)]
 
 
 def markdown_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], text_columns: Collection[int] | None = None
 ) -> list[str]:
     """Align columns as `plain_table` does; the cells are Markdown, which the caller has escaped."""
+    return _tabulate("pipe", head, rows, text_columns)
+
+
+def _tabulate(
+    style: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    text_columns: Collection[int] | None,
+) -> list[str]:
+    columns = range(len(head or rows[0]))
+    lefts = columns if text_columns is None else text_columns
+    aligned = ["left" if column in lefts else "right" for column in columns]
     text = tabulate.tabulate(
-        rows,
-        headers=head,
-        tablefmt="pipe",
-        colalign=_alignments(len(head), text_columns),
-        disable_numparse=True,
+        rows, headers=head, tablefmt=style, colalign=aligned, disable_numparse=True
     )
-    return text.splitlines()
-
-
-def _alignments(count: int, text_columns: Collection[int] | None) -> tuple[str, ...]:
-    return tuple(
-        "left" if text_columns is None or column in text_columns else "right"
-        for column in range(count)
-    )
+    return text.split("\n")
