@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -27,10 +27,8 @@ from advisor.cli.output import (
 from advisor.cli.run_output import execute, follow, print_answer
 from advisor.domain.errors import CommandLineError
 from advisor.domain.model import FactoryModel
+from advisor.domain.run_state import Header
 from advisor.store.store import LATEST
-
-if TYPE_CHECKING:
-    from advisor.domain.run_state import Header
 
 AsEvents = Annotated[
     bool,

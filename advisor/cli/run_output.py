@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 import shutil
-from typing import TYPE_CHECKING
 
 import msgspec
 import typer
 
 from advisor.cli.interruption import InterruptedRunError, resumable_with
 from advisor.cli.output import OutputFormat, make_context, print_document, print_status, print_text
+from advisor.domain.answer import Answer
 from advisor.domain.errors import UserError
-
-if TYPE_CHECKING:
-    from advisor.domain.answer import Answer
-    from advisor.store.runs import Run
+from advisor.store.runs import Run
 
 
 def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = None) -> None:
@@ -62,7 +59,17 @@ def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = N
     if others := progress_lines.describe_other_runs(context.store.active_ids(run)):
         print_status(others)
     if output_format == "json-lines":
-        print_beginning(run)
+        header = run.header()
+        beginning = {
+            "run_id": header.run_id,
+            "created": header.created,
+            "advisor_version": header.advisor_version,
+            "question": header.question,
+            # Null without a limit, which JSON has no number for.
+            "limit_seconds": header.question.seconds,
+        }
+        for stored in (beginning, *run.events()):
+            print_text(msgspec.json.encode(stored))
     if not run.is_active():
         run.control.clear()
     for event in execute_controlled(run, context, wait_seconds):
@@ -73,21 +80,6 @@ def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = N
             print_status(f"{event.at:.0f} s: {line}")
     if event is None:
         print_status("the run has finished and its answer is decided: nothing is measured again")
-
-
-def print_beginning(run: Run) -> None:
-    """Print a line with the run and its question, then the events that are stored already."""
-    header = run.header()
-    beginning = {
-        "run_id": header.run_id,
-        "created": header.created,
-        "advisor_version": header.advisor_version,
-        "question": header.question,
-        # Null without a limit, which JSON has no number for.
-        "limit_seconds": header.question.seconds,
-    }
-    for line in (beginning, *run.events()):
-        print_text(msgspec.json.encode(line))
 
 
 def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:

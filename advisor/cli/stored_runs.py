@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import shlex
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import typer
@@ -24,11 +24,7 @@ from advisor.cli.run_output import print_answer, show_answer
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import CommandLineError, ExportFileError, OptionValueError
 from advisor.domain.text import write_count
-from advisor.store.runs import HistoryEntry
-
-if TYPE_CHECKING:
-    from advisor.store.runs import RunStatus
-
+from advisor.store.runs import HistoryEntry, RunStatus
 
 app = typer.Typer(rich_markup_mode=None)
 
