@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain import run_events
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.plan import EAGER, REFERENCE
 from advisor.domain.text import MISSING, join_names, write_count, write_speedup
 from advisor.report.formatting import describe_check
@@ -28,8 +29,12 @@ def render_event(event: run_events.LoggedEvent) -> str | None:
             return f"{arms}: measured too, because {because}"
         case run_events.QuietChecked(check=check, waits=waits):
             return describe_check(check, waits=waits)
-        case run_events.RaceOpened() | run_events.RaceClosed() | run_events.ProvisionalAnswer():
-            return _render_race(run_event)
+        case run_events.RaceOpened(shape=shape, arms=raced):
+            return f"{shape.description}: measuring {len(raced)} processes in turn"
+        case run_events.RaceClosed(shape=shape, reason=reason):
+            return f"{shape.description}: {reason}"
+        case run_events.ProvisionalAnswer(answer=answer, waiting=waiting):
+            return _render_answer(answer, len(waiting))
         case run_events.Resumed():
             return "resuming the run"
         case run_events.Finished():
@@ -82,17 +87,9 @@ def _render_worker_event(run_event: run_events.RunEvent) -> str | None:
             return None
 
 
-def _render_race(
-    run_event: run_events.RaceOpened | run_events.RaceClosed | run_events.ProvisionalAnswer,
-) -> str:
-    match run_event:
-        case run_events.RaceOpened(shape=shape, arms=arms):
-            return f"{shape.description}: measuring {len(arms)} processes in turn"
-        case run_events.RaceClosed(shape=shape, reason=reason):
-            return f"{shape.description}: {reason}"
-        case run_events.ProvisionalAnswer(answer=answer, waiting=waiting):
-            known = answer.speedup
-            speed = write_speedup(known, unfit=not answer.fit, in_words=True) if known else MISSING
-            unbuilt = write_count(len(waiting), "arm")
-            left = f"{unbuilt} to be built" if waiting else "the leaders are measured further"
-            return f"so far: {answer.arm}, {speed} as fast as the baseline; {left}"
+def _render_answer(answer: AnswerSummary, waiting: int) -> str:
+    known = answer.speedup
+    speed = write_speedup(known, unfit=not answer.fit, in_words=True) if known else MISSING
+    unbuilt = f"{write_count(waiting, 'arm')} to be built"
+    left = unbuilt if waiting else "the leaders are measured further"
+    return f"so far: {answer.arm}, {speed} as fast as the baseline; {left}"

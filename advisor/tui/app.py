@@ -134,15 +134,12 @@ class AdvisorApp(App[int]):
                 loop.add_signal_handler(number, self.shut_down, 128 + number)
             # While a command has the terminal, ctrl+c also arrives here.
             loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
-        self._apply_theme()
-        self.call_after_refresh(self._start_background_work)
-
-    def _apply_theme(self) -> None:
         theme = self.launch_options.theme or read_theme(self._theme_file)
         if theme in self.available_themes and not self.ansi_color:
             self.theme = theme
         self._saved_theme = self.theme
         self.theme_changed_signal.subscribe(self, self._save_theme)
+        self.call_after_refresh(self._start_background_work)
 
     def _save_theme(self, theme: Theme) -> None:
         if theme.name == self._saved_theme or self._theme_file is None or self.ansi_color:

@@ -153,7 +153,11 @@ def current_stage(
     if is_raced and (state.repeats or not is_building):
         active = (FURTHER_STAGES.get(row.phase) for row in rows if row.status == "working")
         return _repetition(state) or next(active, None) or "Deciding what to measure next"
-    return _build_stage(rows)
+    total = sum(row.status != "failed" for row in rows)
+    if not any(row.is_started for row in rows):
+        imported = sum(row.phase == "imported" for row in rows)
+        return f"Importing the stacks, {imported} of {total}"
+    return f"Compiling, {sum(row.is_built for row in rows)} of {total} processes ready"
 
 
 def _race_stage(state: RunState, question: Question, shape: Shape) -> str:
@@ -165,14 +169,6 @@ def _race_stage(state: RunState, question: Question, shape: Shape) -> str:
         f"Measuring batch {shape} ({place} of {len(question.shapes)}),"
         f" round {latest}, at most {question.budget.most_rounds}"
     )
-
-
-def _build_stage(rows: Collection[ProcessRow]) -> str:
-    total = sum(row.status != "failed" for row in rows)
-    if not any(row.is_started for row in rows):
-        imported = sum(row.phase == "imported" for row in rows)
-        return f"Importing the stacks, {imported} of {total}"
-    return f"Compiling, {sum(row.is_built for row in rows)} of {total} processes ready"
 
 
 def waits_for_quiet(state: RunState) -> bool:

@@ -64,11 +64,6 @@ MAX_LOG_BYTES = 65_536
 ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
 
 
-def clean_line(line: str) -> str:
-    """Remove escape sequences and text that a carriage return has overwritten from a log line."""
-    return printable(ESCAPE_SEQUENCE.sub("", line.rstrip("\r").rpartition("\r")[2]))
-
-
 def read_log(run: Run, state: RunState, arm: str) -> list[str]:
     """Return the last lines of the latest process of an arm; none of a log that is not there."""
     process = max(len(state.processes.get(arm, ())) - 1, 0)
@@ -76,5 +71,7 @@ def read_log(run: Run, state: RunState, arm: str) -> list[str]:
         content = read_tail(run.worker_log_path(arm, process), MAX_LOG_BYTES)
     except OSError:
         return []
-    lines = map(clean_line, content.decode("utf-8", "replace").split("\n"))
-    return [line for line in lines if line.strip()]
+    lines = content.decode("utf-8", "replace").split("\n")
+    # A carriage return overwrites the text before it.
+    visible = (ESCAPE_SEQUENCE.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in lines)
+    return [line for line in map(printable, visible) if line.strip()]

@@ -136,11 +136,8 @@ class Weights(Vertical):
 
     def move(self, pillar: str, weight: float) -> None:
         """Set the weight of a pillar; the other two share the rest."""
-        self._change(whole_numbers(self.priorities.with_weight(pillar, weight), pillar))
-
-    def _change(self, priorities: Priorities) -> None:
-        self.set_priorities(priorities)
-        self.post_message(self.Changed(priorities))
+        self.set_priorities(whole_numbers(self.priorities.with_weight(pillar, weight), pillar))
+        self.post_message(self.Changed(self.priorities))
 
 
 def whole_numbers(priorities: Priorities, kept: str) -> Priorities:
