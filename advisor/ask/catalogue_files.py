@@ -30,8 +30,6 @@ from advisor.domain.workflow import CountedLines, EngineMemory, Workflow
 COUNTED = "counted in the lines that integration() of the probe returns"
 #: What a workflow with a probe has until `tests/generate.py` counts its lines.
 NOT_COUNTED = CountedLines(lines_changed=0, source="")
-
-
 #: Content of `gpus.toml` and of `guidelines.toml`.
 GpusFile = dict[Literal["gpu"], dict[str, KnownGpu]]
 GuidelinesFile = dict[Literal["guideline"], tuple[Guideline, ...]]

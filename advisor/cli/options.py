@@ -141,8 +141,6 @@ FromClick: TypeAlias = Any
 
 #: Titles of the sections of commands in order; each command names its own as `rich_help_panel`.
 COMMAND_GROUPS = ("Measure", "Results", "Code", "This machine", "Coding agents", "Stored runs")
-
-
 #: Title of the section of the help with the options that name none.
 OTHER_OPTIONS = "Output and other options"
 

@@ -24,8 +24,6 @@ MANY = 1000
 POWER = 0.9
 
 SpeedVerdict = Literal["slower", "faster", "same", "undecided"]
-
-
 #: A ratio of two speed-ups, and the variance of its logarithm; None where it is not known.
 ComparedRatio = tuple[float, Variance | None]
 

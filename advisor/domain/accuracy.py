@@ -64,8 +64,6 @@ def why_unchecked(checked: Checked) -> str:
 Threshold: TypeAlias = Annotated[int, msgspec.Meta(ge=0)] | Factor
 #: The thresholds of a table, some by precision; `probes.checking.rules` says what each is.
 Thresholds: TypeAlias = dict[str, Threshold | dict[str, Threshold | dict[str, Threshold]]]
-
-
 #: Class of what an arm loses of a trained model, by its bounds; `worse`: below class C.
 LossClass = Literal["A", "B", "C", "worse"]
 LimitedClass = Literal["A", "B", "C"]

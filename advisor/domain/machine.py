@@ -118,8 +118,6 @@ class MachineActivity(msgspec.Struct, frozen=True, kw_only=True):
 QuietProblem = Literal[
     "cpu-busy", "cpu-stolen", "gpu-processes", "gpu-busy", "gpu-clocks-held-down"
 ]
-
-
 #: Why the speed-up of code that ran in turns with other code is only a range: the machine was unfit
 #: during most visits, or typical and fastest calls contradict each other.
 Doubt = Literal["busy", "contradictory"]

@@ -76,8 +76,6 @@ class OnnxModel(_Model, frozen=True, kw_only=True, tag="onnx"):
 
 
 Model = SyntheticModel | TransformersModel | FactoryModel | ExportedModel | OnnxModel
-
-
 #: Form in which a workflow takes a model: a PyTorch module or an ONNX file.
 InputFormat = Literal["torch", "onnx"]
 

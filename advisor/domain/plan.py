@@ -10,8 +10,6 @@ from advisor.domain.question import Dtype, WeightFormat
 
 #: `not-covered`: p3-advisor has no probe for the workflow.
 ExclusionStatus = Literal["unsupported", "not-installed", "excluded", "not-covered"]
-
-
 #: Eager PyTorch: the baseline where the model is a module; `Plan.baseline` is that of a run.
 EAGER = "pytorch-eager"
 #: The baseline of servers, where it runs.
@@ -20,8 +18,6 @@ SERVING_BASELINE = "transformers-serve"
 PLAIN_COMPILE = "torch-compile-inductor"
 #: Name of the process that makes weights, inputs and reference outputs; it is not timed.
 REFERENCE = "reference"
-
-
 #: Names of the processes that run the snippet of an arm and that of the baseline.
 SNIPPET, BASELINE_SNIPPET = "snippet", "snippet-of-baseline"
 

@@ -47,8 +47,6 @@ PORTABILITY = (
     "Performance portability: the harmonic mean over the platforms of each speed divided by the "
     "fastest workflow's there; 0 if a platform cannot run it"
 )
-
-
 #: The score weighs costs, too: the arm may be slower than the advised one.
 BEST_BY_SHAPE = "Highest score at each shape alone, which need not be the highest speed"
 

@@ -33,8 +33,6 @@ UNIT_LEGENDS = {
 }
 #: The same for servers, which have no batch sizes.
 SERVED_LEGEND = "speed-up: ratio of the sustained request rates"
-
-
 #: Limits of the answer in a few lines: number of lines from 60 columns on, and columns of a line.
 #: What is copied, which is code, commands and ids of arms in the table, is not wrapped.
 MOST_LINES, WIDEST = 25, 100

@@ -124,8 +124,6 @@ PANES = {
     "next": "Next",
     "unmeasured": "Not measured",
 }
-
-
 PANE_SECTIONS = {
     "why": ("why", "cost", "new-shapes", "partly", "advice"),
     "trust": ("trust",),

@@ -44,8 +44,6 @@ STATE_GLYPHS = {
     "imported": "\N{CHECK MARK}",
 }
 EXAMPLE_GLYPH, MARK_GLYPH = "\N{BLACK STAR}", "\N{BLACK DIAMOND}"
-
-
 #: Most rows of the list.
 MOST_LISTED_RUNS = 500
 OPEN_MARK, BUSY_MARK, STOPPED_MARK = " (open)", " (busy)", " (stopped)"

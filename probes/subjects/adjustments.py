@@ -19,8 +19,6 @@ from probes.subjects.module_state import State, original_function
 
 #: Returns a setting, and sets it.
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]
-
-
 #: What functions of earlier releases of PyTorch read while `fp32_precision` differs from them.
 UNREADABLE = "unreadable"
 
@@ -64,8 +62,6 @@ KEPT: dict[str, Callable[[], Any]] = {
     "math_attention": torch.backends.cuda.math_sdp_enabled,
     "fastpath_of_attention": torch.backends.mha.get_fastpath_enabled,
 }
-
-
 #: Beginnings of environment variables that stacks read.
 VARIABLES = (
     *("OMP_", "MKL_", "KMP_", "DNNL_", "ONEDNN_", "OPENBLAS_", "CUDA_", "CUBLAS_", "CUDNN_"),

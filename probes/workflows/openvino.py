@@ -19,15 +19,11 @@ if TYPE_CHECKING:
 versions = openvino_model.versions
 settings = openvino_model.settings
 open_subject = by_request.open_subject
-
-
 #: Expressions for the inputs and outputs of a call, which numpy's arrays pass without copies. It
 #: lacks bfloat16, so its bits pass as int16.
 ARRAYS = "tensor.numpy() for tensor in inputs"
 BITS = "openvino.Tensor(tensor.view(torch.int16).numpy(), tensor.shape, openvino.Type.bf16) if tensor.dtype == torch.bfloat16 else tensor.numpy() for tensor in inputs"  # noqa: E501 - the lines are counted, so they are not wrapped
 FROM_BITS = '[torch.from_numpy(array.view("int16")).view(torch.bfloat16) if port.get_element_type() == openvino.Type.bf16 else torch.from_numpy(array) for port, array in {call}.items()]'  # noqa: E501 - as above
-
-
 #: The compiled models of a dynamic arm; one serves all shapes of a worker.
 _dynamic_models: dict[str, Any] = {}
 

@@ -15,8 +15,6 @@ from probes.subjects.by_request import TorchSubject, open_torch_subject
 versions = torch_tensorrt_engines.versions
 settings = torch_tensorrt_engines.settings
 open_subject = open_torch_subject
-
-
 #: The module built last, by length; one that takes a range of batch sizes serves them all.
 _modules: dict[int, torch.nn.Module] = {}
 

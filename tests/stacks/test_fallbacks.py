@@ -214,8 +214,6 @@ results["graphs"] = [
     cuda_graphs.graph_engagement(each).share for each in (one_by_one, captured)
 ]
 """
-
-
 #: By default transformers compiles a step on GPUs only, without an error on a CPU.
 STEPS = """
 import transformers

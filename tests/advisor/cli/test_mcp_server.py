@@ -37,8 +37,6 @@ QUICK = {
     "budget": "1s",
     "all-arms": True,
 }
-
-
 #: Serves commands that have simulated workflows.
 SIMULATED = """
 import sys

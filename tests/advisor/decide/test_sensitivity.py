@@ -32,8 +32,6 @@ tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
 PRIORITIES = builders.priorities()
 SIDES = {"less": [0.0], "more": [100.0]}
-
-
 WEIGHTS = weights((0, 10, 25))
 
 

@@ -41,8 +41,6 @@ pytestmark = pytest.mark.slow
 
 FAKES = pathlib.Path(__file__).parents[2] / "fakes"
 ARMS = {builders.BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
-
-
 #: Memory for the baseline, its duplicate and two more arms.
 MOST_BUILT = 4
 

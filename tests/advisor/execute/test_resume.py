@@ -64,8 +64,6 @@ MOMENTS: dict[str, Callable[[LoggedEvent], bool]] = {
     "second batch size": reports(Visited, round=2, shape=Shape(2)),
     "ending": reports(PhaseStarted, phase="done"),
 }
-
-
 #: A run, and the number of events stored at each kill.
 KilledRun = tuple[Run, dict[str, int]]
 

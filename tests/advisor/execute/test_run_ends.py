@@ -27,8 +27,6 @@ from advisor.store.runs import Run
 from probes.events import PhaseStarted, Prepared, Ready
 
 pytestmark = pytest.mark.slow
-
-
 HANGING = "misbehaving/hangs"
 
 

@@ -49,8 +49,6 @@ BASELINE = "transformers-serve"
 CAPACITY = {BASELINE: 1 / 0.06, "faster": 1 / 0.008}
 #: More than any of them sustains.
 ASKED_RATE = 500.0
-
-
 FAKES = pathlib.Path(__file__).parents[2] / "fakes"
 LENGTHS = FAKES / "serving" / "lengths.jsonl"
 

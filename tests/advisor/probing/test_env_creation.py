@@ -34,8 +34,6 @@ INTERPRETER = Interpreter(
 )
 TINY = Environment(kind="own", name="tiny", requirements=("tiny-stack",), imports=("tiny_stack",))
 MEBIBYTE = 2**20
-
-
 #: A module whose import waits for a file, a minute at most, or is broken by environment variables.
 MODULE = """
 import os, time

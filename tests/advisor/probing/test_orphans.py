@@ -221,8 +221,6 @@ ENDS: dict[str, tuple[str, FailureStatus | None]] = {
     "stops itself": ("os.kill(os.getpid(), signal.SIGSTOP)", None),
     "ignores SIGTERM": ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)", None),
 }
-
-
 SIGNALS = {"is killed": "SIGKILL", "crashes": "SIGSEGV"}
 LONG_DEADLINES: dict[Phase, float] = dict.fromkeys(typing.get_args(Phase), 60.0)
 

@@ -66,8 +66,6 @@ MODELS: list[tuple[Model, str]] = [
     (TransformersModel(name="org/bert", weights="random"), "forward"),
     (TransformersModel(name="org/llama", weights="random"), "generate"),
 ]
-
-
 TOKENS = InputSpec(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
 
 

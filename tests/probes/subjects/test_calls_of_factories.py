@@ -183,8 +183,6 @@ class Detector(torch.nn.Module):
 def of_a_list_of_images():
     return Detector(), ([torch.rand(3, 8, 8), torch.rand(3, 6, 9)],)
 """
-
-
 FACTORIES = Factories(MODEL + MODELS, dtype="float32")
 request_for, open_subject = FACTORIES.request, FACTORIES.open
 make_reference = FACTORIES.make_reference

@@ -18,8 +18,6 @@ from probes.adapter import ModelError, UnsupportedError
 workflow = lazy("probes.workflows.torch_compile_inductor_static_cache")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
-
-
 BATCH, PROMPT, NEW = 2, 5, 4
 TINY = {
     "vocab_size": 50,

@@ -189,8 +189,6 @@ def exported():
     linear = torch.nn.Linear(16, 4)
     return torch.export.export(linear, (torch.ones(2, 16),)), torch.ones(2, 16)
 """
-
-
 FACTORIES = Factories(MODEL + MODELS)
 request_for, open_subject = FACTORIES.request, FACTORIES.open
 make_reference = FACTORIES.make_reference

@@ -4,8 +4,6 @@ import os
 import types
 
 __version__ = "0.0"
-
-
 cuda = types.SimpleNamespace(
     is_initialized=lambda: False,
     get_device_properties=lambda _: types.SimpleNamespace(total_memory=140 << 30),
