@@ -10,19 +10,9 @@ from typing import Any
 
 import builders
 
+from advisor.domain import run_events
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import REFERENCE, Arm, Plan
-from advisor.domain.run_events import (
-    ArmsPlanned,
-    Finished,
-    LoggedEvent,
-    RaceClosed,
-    RaceOpened,
-    RunEvent,
-    WorkerEnded,
-    WorkerReported,
-    WorkerSpawned,
-)
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -66,7 +56,7 @@ class UnstoredRun(Run):
         return self._state
 
 
-def reports_of(arm: str, process: ProcessState) -> list[WorkerReported]:
+def reports_of(arm: str, process: ProcessState) -> list[run_events.WorkerReported]:
     """Return the events with which a worker reports the state of its process."""
     worker_events: list[Any] = [
         PhaseStarted(phase="import", shape=None),
@@ -82,7 +72,7 @@ def reports_of(arm: str, process: ProcessState) -> list[WorkerReported]:
             process.warmed_up[shape],
         ]
     return [
-        WorkerReported(arm=arm, process=0, worker_event=each)
+        run_events.WorkerReported(arm=arm, process=0, worker_event=each)
         for each in [*worker_events, process.engaged, process.memory, Ready()]
         if each is not None
     ]
@@ -107,10 +97,10 @@ def make_run(
     names = [arm for arm in seconds_of if arm not in {builders.BASELINE, builders.DUPLICATE}]
     plan = builders.plan(*names, "broken", excluded=[builders.excluded()])
     rounds = range(1, ROUNDS + 1 if finished else 4)
-    run_events: list[RunEvent] = [
-        ArmsPlanned(plan=plan),
+    happened: list[run_events.RunEvent] = [
+        run_events.ArmsPlanned(plan=plan),
         *start_workers(seconds_of, WORKLOAD if generates else workload, generates=generates),
-        RaceOpened(shape=Shape(1), arms=tuple(seconds_of)),
+        run_events.RaceOpened(shape=Shape(1), arms=tuple(seconds_of)),
     ]
     # The times vary by less than one percent. The first token takes a tenth of a call.
     for number, (place, (arm, seconds)) in itertools.product(rounds, enumerate(seconds_of.items())):
@@ -118,16 +108,18 @@ def make_run(
         (visit,) = builders.visits([varied], first_round=number)
         if generates:
             visit = builders.replace(visit, first_token_seconds=(varied / 10,) * 3)
-        run_events.append(WorkerReported(arm=arm, process=0, worker_event=visit))
+        happened.append(run_events.WorkerReported(arm=arm, process=0, worker_event=visit))
     if finished:
-        run_events += [
-            RaceClosed(shape=Shape(1), reason="the verdict stands: PROVEN", cause="decided"),
-            *(WorkerEnded(arm=arm, process=0, outcome=Outcome()) for arm in seconds_of),
-            Finished(),
+        happened += [
+            run_events.RaceClosed(
+                shape=Shape(1), reason="the verdict stands: PROVEN", cause="decided"
+            ),
+            *(run_events.WorkerEnded(arm=arm, process=0, outcome=Outcome()) for arm in seconds_of),
+            run_events.Finished(),
         ]
     with run.writer() as writer:
-        for number, run_event in enumerate(run_events, start=1):
-            writer.append(LoggedEvent(seq=number, at=number / 2, run_event=run_event))
+        for number, run_event in enumerate(happened, start=1):
+            writer.append(run_events.LoggedEvent(seq=number, at=number / 2, run_event=run_event))
     return run
 
 
@@ -145,17 +137,17 @@ def make_header(*, generates: bool) -> Header:
 
 def start_workers(
     seconds_of: Mapping[str, float], workload: Workload | None, *, generates: bool
-) -> Iterator[RunEvent]:
+) -> Iterator[run_events.RunEvent]:
     """Yield the events until all workers are ready; the worker of `broken` crashes."""
     if workload is not None:
-        yield WorkerSpawned(arm=REFERENCE, process=0)
-        yield WorkerReported(arm=REFERENCE, process=0, worker_event=workload)
+        yield run_events.WorkerSpawned(arm=REFERENCE, process=0)
+        yield run_events.WorkerReported(arm=REFERENCE, process=0, worker_event=workload)
     for arm, seconds in seconds_of.items():
         changes = {"opened": OPENED} if generates else {}
-        yield WorkerSpawned(arm=arm, process=0)
+        yield run_events.WorkerSpawned(arm=arm, process=0)
         yield from reports_of(arm, builders.process(*builders.visits([seconds]), **changes))
-    yield WorkerSpawned(arm="broken", process=0)
-    yield WorkerEnded(arm="broken", process=0, outcome=Outcome(CRASH))
+    yield run_events.WorkerSpawned(arm="broken", process=0)
+    yield run_events.WorkerEnded(arm="broken", process=0, outcome=Outcome(CRASH))
 
 
 #: Name of the GPU of `make_gpu_run`.
@@ -220,10 +212,14 @@ def planned_header(run_id: str = IDS[0]) -> Header:
     return builders.header(run_id=run_id, created=day.replace(hour=12))
 
 
-def make_planned_run(home: pathlib.Path, run_id: str = IDS[0], *events: LoggedEvent) -> Run:
+def make_planned_run(
+    home: pathlib.Path, run_id: str = IDS[0], *events: run_events.LoggedEvent
+) -> Run:
     """Store a run with these events, by default a plan alone."""
     run = Store(home).create(planned_header(run_id))
     with run.writer() as writer:
-        for event in events or builders.events(ArmsPlanned(plan=builders.plan("compiled"))):
+        for event in events or builders.events(
+            run_events.ArmsPlanned(plan=builders.plan("compiled"))
+        ):
             writer.append(event)
     return run

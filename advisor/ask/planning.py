@@ -7,12 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from packaging.requirements import Requirement
 
-from advisor.ask.obstacles import (
-    environment_interpreter,
-    environment_problem,
-    find_obstacle,
-    missing_packages,
-)
+from advisor.ask import obstacles
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import NoStackError, OptionValueError
 from advisor.domain.machine import Machine
@@ -39,9 +34,9 @@ def _plan_all(question: Question, machine: Machine, catalogue: Catalogue) -> Pla
     arms: list[Arm] = []
     excluded: list[Excluded] = []
     for workflow in catalogue.workflows:
-        chosen, obstacles = _choose_arms(workflow, question, machine)
+        chosen, unusable = _choose_arms(workflow, question, machine)
         arms += chosen
-        excluded += obstacles
+        excluded += unusable
     if question.serves:
         return Plan(arms=_serving_arms(arms), excluded=tuple(excluded))
     baseline = _find_baseline(question, arms, excluded)
@@ -57,11 +52,11 @@ def _plan_all(question: Question, machine: Machine, catalogue: Catalogue) -> Pla
 def _choose_arms(
     workflow: Workflow, question: Question, machine: Machine
 ) -> tuple[list[Arm], list[Excluded]]:
-    obstacle = find_obstacle(workflow, question, machine)
+    obstacle = obstacles.find_obstacle(workflow, question, machine)
     # What the question did not ask for need not be installed.
     if obstacle is not None and obstacle.status != "not-installed":
         return [], [obstacle]
-    python = environment_interpreter(workflow, machine) if obstacle is None else ""
+    python = obstacles.environment_interpreter(workflow, machine) if obstacle is None else ""
     requested = [
         each
         for each in list_arms(workflow, question.device, python)
@@ -189,10 +184,10 @@ def _with_quantiser(workflow: Workflow, planned: Arm, machine: Machine) -> Arm |
     environment = workflow.arms[planned.option].quantiser
     if environment is None:
         return planned
-    if not missing_packages(environment.requirements, machine):
+    if not obstacles.missing_packages(environment.requirements, machine):
         return msgspec.structs.replace(planned, quantiser=machine.software.executable)
     name = environment.name
-    problem = environment_problem(name, machine)
+    problem = obstacles.environment_problem(name, machine)
     if problem is None:
         return msgspec.structs.replace(planned, quantiser=machine.environments[name].python)
     reason = f"the environment {name}, which writes its checkpoint, {problem}"

@@ -12,15 +12,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
 
+from advisor.decide import serving
 from advisor.decide.goodput import GoodputSearch
 from advisor.decide.load_blocks import count_block
-from advisor.decide.serving import (
-    goodput_of_arm,
-    has_failed_process,
-    is_saturated,
-    may_lead,
-    servers_for,
-)
 from advisor.decide.unmeasured import more_time
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import EnvironmentNotUsableError, NoStackError
@@ -163,14 +157,14 @@ class ServerLoad:
     def goodput(self, planned: Arm) -> float | None:
         """Return the goodput that the arm's blocks show so far; None without one, or a failure."""
         state = self._recorder.state
-        if has_failed_process(state, planned.id):
+        if serving.has_failed_process(state, planned.id):
             return None
-        found = goodput_of_arm(state, planned.id, self._load, self._question.seed)
+        found = serving.goodput_of_arm(state, planned.id, self._load, self._question.seed)
         return found.value if found else None
 
     def may_lead(self, planned: Arm) -> bool:
         state, seed = self._recorder.state, self._question.seed
-        return may_lead(state, planned.id, self._load, self._rules, seed)
+        return serving.may_lead(state, planned.id, self._load, self._rules, seed)
 
     def measure_arm(self, planned: Arm, repeat: int) -> Iterator[RunEvent]:
         session = self._session
@@ -228,7 +222,7 @@ class ServerLoad:
                 failure = Failure("build-failed", "sustain", reason)
                 yield from self._session.drop(planned.id, failure)
                 return
-            if is_saturated(loops, self._rules.closed_loop_gain):
+            if serving.is_saturated(loops, self._rules.closed_loop_gain):
                 return
 
     def _repeat(self, planned: Arm) -> Iterator[RunEvent]:
@@ -242,7 +236,7 @@ class ServerLoad:
             return
         rates = [share * goodput for share in self._rules.repeat_rates]
         if self._load.rate is not None:
-            rates.append(self._load.rate / servers_for(self._load.rate, goodput))
+            rates.append(self._load.rate / serving.servers_for(self._load.rate, goodput))
         yield from self._measure(planned.id, FIRST_REPEATED, sorted(rates), gap_seconds=0.0)
 
     def _measure(
@@ -252,8 +246,8 @@ class ServerLoad:
 
         The worker has ended where a text was wrong.
         """
-        serving = self._process(arm).serving
-        assert serving is not None  # noqa: S101 - for the type checker: it is built
+        served = self._process(arm).serving
+        assert served is not None  # noqa: S101 - for the type checker: it is built
         blocks = [
             plan_block(self._question.seed, number, rate, self._limits, self._load.lengths)
             for number, rate in enumerate(rates, start=first)
@@ -262,14 +256,14 @@ class ServerLoad:
         if share > 0:
             mean_rate = sum(block.rate for block in blocks) / len(blocks)
             self._session.send(arm, f"sample {1 / (share * mean_rate):.3f}")
-        measured = self._send(arm, serving, blocks, gap_seconds)
+        measured = self._send(arm, served, blocks, gap_seconds)
         yield from measured
         if share > 0:
             yield from self._session.send_and_wait(arm, "enough")
         return measured
 
     def _send(
-        self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
+        self, arm: str, served: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
     ) -> list[LoadMeasured]:
         """Return one event for each block, or one with the problem of the load generator."""
         process, warmup = self._session.process_number(arm), self._rules.warmup_share
@@ -283,7 +277,7 @@ class ServerLoad:
         )
         try:
             self._session.resume_busy(arm)
-            sent = self._generator.send(serving, blocks, gap_seconds)
+            sent = self._generator.send(served, blocks, gap_seconds)
         except GeneratorError as problem:
             reason = f"the load generator failed: {problem}"
             return [msgspec.structs.replace(empty, problem=reason)]

@@ -15,15 +15,8 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import TransformersModel
 from advisor.domain.text import format_interval, format_seconds, write_speedup
-from advisor.recipes import server
+from advisor.recipes import server, snippet
 from advisor.recipes.arm_recipe import ArmRecipe, find_recipe
-from advisor.recipes.snippet import (
-    StartScripts,
-    call_as_given,
-    compose_reported,
-    compose_starts,
-    lines_for,
-)
 from advisor.report.answer_lines import caveats, unfit_notice
 from advisor.report.cost import is_fixed
 from advisor.report.formatting import format_error
@@ -86,10 +79,10 @@ def render_server(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
         )
     fastest = max(ranked.cells, key=lambda cell: cell.throughput.value, default=None)
     size = fastest.shape.batch_size if fastest else question.batch_sizes[0]
-    snippet = compose_reported(question, size, recipe)
+    composed = snippet.compose_reported(question, size, recipe)
     is_batched = all(each.batched for each in recipe.inputs or ())
     joins_requests = size > 1 and is_batched and recipe.coupled_rows is False
-    body = server.compose_server(snippet, size, recipe.inputs, joins_requests=joins_requests)
+    body = server.compose_server(composed, size, recipe.inputs, joins_requests=joins_requests)
     rows = "1 row" if joins_requests or size == 1 else f"{size} rows"
     title = f"Serve {question.model.name} with {ranked.arm}, {question.precision}."
     title = " ".join([title, *caveats(answer)])
@@ -143,9 +136,9 @@ def render_short(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
         return render_server(answer, ranked, recipe)
     if not recipe.python:
         shape = answer.code_shape(ranked)
-        lines = lines_for(answer.question, recipe.integration, shape.batch_size)
+        lines = snippet.lines_for(answer.question, recipe.integration, shape.batch_size)
         inputs = answer.results.inputs.tensors if answer.results.inputs else ()
-        lines = call_as_given(answer.question, lines, inputs)
+        lines = snippet.call_as_given(answer.question, lines, inputs)
         return f"{_docstring(answer, ranked, shape, ONLY_LINES)}\n\n{lines}"
     return render_snippet(answer, ranked, recipe)
 
@@ -189,7 +182,7 @@ def render_snippet(
 ) -> str:
     """Return the script for `shape`, by default `code_shape`, or raise `NoRecipeError`."""
     question, shape = answer.question, shape or answer.code_shape(ranked)
-    body = compose_reported(question, shape.batch_size, recipe)
+    body = snippet.compose_reported(question, shape.batch_size, recipe)
     how = ONCE if any(each.write for each in recipe.starts.values()) else ""
     if is_fixed(ranked) and len(question.shapes) > 1:
         how = f"It takes this shape only: --batch-size prints the code of another one. {how}"
@@ -245,10 +238,10 @@ def render_write(answer: Answer, ranked: RankedArm, recipe: ArmRecipe) -> str:
 
 def _start_scripts(
     answer: Answer, ranked: RankedArm, recipe: ArmRecipe
-) -> tuple[StartScripts, str]:
+) -> tuple[snippet.StartScripts, str]:
     """Return the fastest start, or without a measured one the first from a file, and its time."""
     question, size = answer.question, answer.code_shape(ranked).batch_size
-    scripts = compose_starts(question, size, recipe)
+    scripts = snippet.compose_starts(question, size, recipe)
     fastest = ranked.measured.fastest_start
     if fastest is not None:
         timed = describe_shapes(answer, [question.start_shape])

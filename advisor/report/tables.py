@@ -9,21 +9,13 @@ import math
 import operator
 from collections.abc import Sequence
 
+from advisor.domain import text
 from advisor.domain.accuracy import TrainedLoss, has_only_top_tokens, worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import LETTERS
 from advisor.domain.measurement import Measurement, Start
 from advisor.domain.recommendation import Recommendation, ShapeAdvice
 from advisor.domain.rubric import name_fact
-from advisor.domain.text import (
-    MISSING,
-    format_mebibytes,
-    format_milliseconds,
-    format_number,
-    format_seconds,
-    format_share,
-    write_speedup,
-)
 from advisor.report import generation
 from advisor.report.advice_lines import describe_steps, trust_reasons
 from advisor.report.cost import new_shape_lines
@@ -69,10 +61,10 @@ def _start_table(answer: Answer) -> list[ReportTable]:
     columns: list[Column[tuple[str, Start]]] = [
         ("workflow", lambda each: each[0]),
         ("way", lambda each: each[1].title),
-        ("start, s", lambda each: format_seconds(each[1].seconds)),
-        ("call, ms", lambda each: format_milliseconds(each[1].call_seconds)),
-        ("shipped, MiB", lambda each: format_mebibytes(each[1].shipped_bytes or None, 2)),
-        ("written in, s", lambda each: format_seconds(each[1].write_seconds)),
+        ("start, s", lambda each: text.format_seconds(each[1].seconds)),
+        ("call, ms", lambda each: text.format_milliseconds(each[1].call_seconds)),
+        ("shipped, MiB", lambda each: text.format_mebibytes(each[1].shipped_bytes or None, 2)),
+        ("written in, s", lambda each: text.format_seconds(each[1].write_seconds)),
         ("lines", lambda each: str(each[1].lines)),
     ]
     loads = {f"{start.title}: {start.loads_on} ({start.source})" for _, start in started}
@@ -114,7 +106,7 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
     if lengths:
         columns[:0] = [
             ("tokens", lambda each: each.shape.tokens),
-            ("share", lambda each: format_share(weights.get(each.shape, 1.0) / len(weights))),
+            ("share", lambda each: text.format_share(weights.get(each.shape, 1.0) / len(weights))),
         ]
     notes, names = ((MIX,), {3}) if lengths else ((), {1})
     return [ReportTable("shapes", BEST_BY_SHAPE, table_rows(columns, shapes), notes, names)]
@@ -122,7 +114,7 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
 
 def _speed_at(answer: Answer, arm: str, shape: Shape) -> str:
     (cell,) = (each for each in answer.results.by_arm[arm].cells if each.shape == shape)
-    return write_speedup(cell.speedup, unfit=answer.results.is_unfit)
+    return text.write_speedup(cell.speedup, unfit=answer.results.is_unfit)
 
 
 def _portability_table(answer: Answer) -> list[ReportTable]:
@@ -136,7 +128,9 @@ def _portability_table(answer: Answer) -> list[ReportTable]:
             *(each.efficiencies[platform.name] for platform in found.platforms),
             *(each.performance_portability, each.architectural_portability, each.code_convergence),
         ]
-        rows.append([each.application, *(format_number(value, decimals=2) for value in figures)])
+        rows.append(
+            [each.application, *(text.format_number(value, decimals=2) for value in figures)]
+        )
     legend = ", ".join(
         f"{number} {platform.name} (run {platform.run}, {platform.created:%Y-%m-%d})"
         for number, platform in zip(numbers, found.platforms, strict=True)
@@ -168,14 +162,15 @@ def _cost_lines(answer: Answer, advice: Recommendation) -> list[str]:
     return [
         *(
             f"serving with {cost.arm} at {cost.shape.description} costs "
-            f"{format_number(cost.value)} per {cost.unit}"
+            f"{text.format_number(cost.value)} per {cost.unit}"
             for cost in advice.costs
             if cost.arm == advice.arm
         ),
         *(
-            f"{arm} at {check.shape.description}: {format_number(joules, digits=3)} J per call, "
-            f"{format_number(joules / check.shape.batch_size / 3.6, digits=3)} Wh per thousand "
-            "requests"
+            f"{arm} at {check.shape.description}: "
+            f"{text.format_number(joules, digits=3)} J per call, "
+            f"{text.format_number(joules / check.shape.batch_size / 3.6, digits=3)} "
+            "Wh per thousand requests"
             for arm, joules in used
             if check and joules is not None
         ),
@@ -190,7 +185,7 @@ def _guideline_lines(advice: Recommendation) -> list[str]:
 
 
 #: What the column `class` has where an arm has none.
-WITHOUT_CLASS = {"needs-real-weights": "needs real weights", "not-measured": MISSING}
+WITHOUT_CLASS = {"needs-real-weights": "needs real weights", "not-measured": text.MISSING}
 ACCURACY_TITLE = "Accuracy against speed and memory"
 ACCURACY_LEGEND = (
     "class: what is lost of a trained model, A least; front: no other arm is at least as fast, as "
@@ -227,11 +222,11 @@ def _accuracy_table(answer: Answer) -> list[ReportTable]:
     columns: list[Column[RankedArm]] = [
         ("arm", lambda each: each.arm),
         ("weights", lambda each: each.scored.weight_format or "native"),
-        ("speed-up", lambda each: write_speedup(each.speedup, unfit=unfit)),
+        ("speed-up", lambda each: text.write_speedup(each.speedup, unfit=unfit)),
         ("error", lambda each: _write_error(each.measured)),
         ("cosine", lambda each: _write_cosine(each.measured)),
         ("class", lambda each: _write_class(each.measured.trained_loss)),
-        ("weights MiB", lambda each: format_mebibytes(each.measured.weight_bytes)),
+        ("weights MiB", lambda each: text.format_mebibytes(each.measured.weight_bytes)),
         ("of native", lambda each: _write_share(each.measured.weight_bytes, native)),
         ("front", lambda each: "*" if each.arm in front else ""),
     ]
@@ -251,38 +246,38 @@ def _write_error(measured: Measurement) -> str:
     error = worst_error(measured.correctness)
     # A divergence over other tokens than eager PyTorch's.
     mark = " (likeliest tokens)" if has_only_top_tokens(measured.correctness) else ""
-    return MISSING if error is None else f"{format_error(error)}{mark}"
+    return text.MISSING if error is None else f"{format_error(error)}{mark}"
 
 
 def _write_cosine(measured: Measurement) -> str:
     cosines = [each.accuracy.cosine for each in measured.correctness]
-    return format_number(min((each for each in cosines if each is not None), default=None), 5)
+    return text.format_number(min((each for each in cosines if each is not None), default=None), 5)
 
 
 def _write_class(loss: TrainedLoss | None) -> str:
-    return loss.loss_class or WITHOUT_CLASS[loss.basis] if loss else MISSING
+    return loss.loss_class or WITHOUT_CLASS[loss.basis] if loss else text.MISSING
 
 
 def _write_share(size: int | None, whole: int) -> str:
-    return format_share(size / whole) if size and whole else MISSING
+    return text.format_share(size / whole) if size and whole else text.MISSING
 
 
 def _loss(arm: str, loss: TrainedLoss) -> list[str]:
     lines = []
     if loss.text is not None:
-        text = loss.text
-        least = " (of the tokens that the engine reports)" if text.is_incomplete else ""
+        told = loss.text
+        least = " (of the tokens that the engine reports)" if told.is_incomplete else ""
         lines.append(
-            f"{arm}: along {text.positions:,} tokens {text.source}, beyond eager PyTorch{least}: "
-            f"perplexity ratio {text.perplexity_ratio.value:.4f} "
-            f"(95 %: {text.perplexity_ratio.bound:.4f}), divergence "
-            f"{format_error(text.divergence.value)} nats ({format_error(text.divergence.bound)}), "
-            f"same likeliest token {format_share(text.same_top.value, decimals=1)} "
-            f"({format_share(text.same_top.bound, decimals=1)})"
+            f"{arm}: along {told.positions:,} tokens {told.source}, beyond eager PyTorch{least}: "
+            f"perplexity ratio {told.perplexity_ratio.value:.4f} "
+            f"(95 %: {told.perplexity_ratio.bound:.4f}), divergence "
+            f"{format_error(told.divergence.value)} nats ({format_error(told.divergence.bound)}), "
+            f"same likeliest token {text.format_share(told.same_top.value, decimals=1)} "
+            f"({text.format_share(told.same_top.bound, decimals=1)})"
         )
     if loss.metric is not None:
         metric = loss.metric
-        recovery = format_share(metric.recovery, decimals=2)
+        recovery = text.format_share(metric.recovery, decimals=2)
         lines.append(
             f"{arm}: your metric {metric.value:.6g}, {recovery} of the baseline's"
             if metric.value is not None and metric.recovery is not None

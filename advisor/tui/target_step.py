@@ -12,18 +12,11 @@ import msgspec
 from textual.app import ComposeResult
 from textual.widgets import Input, Select, Static
 
-from advisor.ask import devices
+from advisor.ask import devices, task
 from advisor.ask.model import parse_model
 from advisor.ask.option_values import ANY, WEIGHT_FORMATS, parse_duration
 from advisor.ask.resolve import parse_batch_sizes, select_demo_model
 from advisor.ask.run_options import RunOptions
-from advisor.ask.task import (
-    FIRST_ITL,
-    FIRST_TTFT,
-    parse_counts,
-    parse_request_lengths,
-    takes_tokens,
-)
 from advisor.domain import errors
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
@@ -64,8 +57,8 @@ FIELDS = {
     "input_tokens": TextField("Input tokens", RunOptions().input_tokens, CALLS),
     "output_tokens": TextField("Output tokens", RunOptions().output_tokens, ("generate",)),
     "length_mix": TextField("Length mix", "equal shares, or such as 32:70,512:30", CALLS),
-    "ttft": TextField("First token within", FIRST_TTFT, SERVES),
-    "itl": TextField("Between tokens", FIRST_ITL, SERVES),
+    "ttft": TextField("First token within", task.FIRST_TTFT, SERVES),
+    "itl": TextField("Between tokens", task.FIRST_ITL, SERVES),
     "lengths": TextField("Request lengths", "a mix, or a file", SERVES),
     "rate": TextField("Requests/s needed", "not known", SERVES),
     "gpus_per_model": TextField("GPUs per model", "1", SERVES),
@@ -103,11 +96,11 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> errors.UserErr
     checks: dict[str, Callable[[str], object]] = {
         "absent_gpu": lambda typed: _check_gpu(typed, catalogue),
         "batch_sizes": parse_batch_sizes,
-        "input_tokens": lambda typed: parse_counts("--input-tokens", typed),
-        "output_tokens": lambda typed: parse_counts("--output-tokens", typed),
+        "input_tokens": lambda typed: task.parse_counts("--input-tokens", typed),
+        "output_tokens": lambda typed: task.parse_counts("--output-tokens", typed),
         "ttft": lambda typed: parse_duration("--ttft", typed),
         "itl": lambda typed: parse_duration("--itl", typed),
-        "lengths": lambda typed: parse_request_lengths(typed, catalogue.serving),
+        "lengths": lambda typed: task.parse_request_lengths(typed, catalogue.serving),
         "python": _check_interpreter,
     }
     try:
@@ -162,7 +155,7 @@ class TargetStep(Step):
         yield Field("Quantised weights", quantised)
         budgets = {}
         for name, preset in presets.budgets.items():
-            limits = [f"{task} {seconds:g} s" for task, seconds in preset.seconds.items()]
+            limits = [f"{kind} {seconds:g} s" for kind, seconds in preset.seconds.items()]
             budgets[name] = f"{name}: {', '.join(limits)}" if limits else name
         budget = run_options.budget or presets.default_budget
         budgets.setdefault(budget, f"{budget} s")
@@ -182,7 +175,7 @@ class TargetStep(Step):
                 self.query_one(f"#{name}", Input).value = first_text(self.run_options, name)
         for name, field in FIELDS.items():
             is_asked = self.run_options.task in field.tasks
-            is_asked &= name != "input_tokens" or takes_tokens(model)
+            is_asked &= name != "input_tokens" or task.takes_tokens(model)
             self.query_one(f"#field-{name}").display = is_asked
         self._draw_lengths()
         if self.app.machine is not None:
@@ -278,4 +271,6 @@ class TargetStep(Step):
             },
         )
         if self.run_options.task == "serve":
-            self.change_options(ttft=texts["ttft"] or FIRST_TTFT, itl=texts["itl"] or FIRST_ITL)
+            self.change_options(
+                ttft=texts["ttft"] or task.FIRST_TTFT, itl=texts["itl"] or task.FIRST_ITL
+            )

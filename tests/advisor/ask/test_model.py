@@ -13,21 +13,13 @@ from hypothesis import strategies as st
 
 from advisor.ask.model import HUB_FORM, parse_model
 from advisor.ask.run_options import RunOptions
-from advisor.domain import errors
-from advisor.domain.model import (
-    ExportedModel,
-    FactoryModel,
-    Model,
-    OnnxModel,
-    SyntheticModel,
-    TransformersModel,
-)
+from advisor.domain import errors, model
 
 MODELS = builders.shipped_catalogue().models
 TINY_LLAMA = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
 
 
-def parse(text: str, **run_options: Any) -> Model:
+def parse(text: str, **run_options: Any) -> model.Model:
     return parse_model(RunOptions(model=text, **run_options), MODELS)
 
 
@@ -54,16 +46,16 @@ def make_model(directory: pathlib.Path, *weights: str, config: object = None) ->
 def test_a_synthetic_model_has_explicit_sizes_or_those_of_a_family(
     text: str, sizes: tuple[int, int, int]
 ) -> None:
-    model = parse(text)
-    assert isinstance(model, SyntheticModel)
-    assert (model.name, (model.hidden, model.intermediate, model.layers)) == (text, sizes)
+    parsed = parse(text)
+    assert isinstance(parsed, model.SyntheticModel)
+    assert (parsed.name, (parsed.hidden, parsed.intermediate, parsed.layers)) == (text, sizes)
 
 
 @pytest.mark.parametrize(("weights_from", "weights"), [("", "random"), ("hub", "hub")])
 def test_a_shipped_configuration_needs_no_network(weights_from: str, weights: str) -> None:
     shipped = MODELS.configurations[TINY_LLAMA].config
-    model = parse(TINY_LLAMA, weights_from=weights_from, offline=True)
-    assert model == TransformersModel(
+    parsed = parse(TINY_LLAMA, weights_from=weights_from, offline=True)
+    assert parsed == model.TransformersModel(
         name=TINY_LLAMA, weights=weights, config=shipped, parameters=1_099_956_224
     )
 
@@ -79,22 +71,22 @@ def test_weights_are_counted_in_files_before_the_configuration(here: pathlib.Pat
         "tie_word_embeddings": True,
     }
     directory = make_model(here / "model", config={"model_type": "llama", **sizes})
-    model = parse("model")
-    assert isinstance(model, TransformersModel)
-    assert model.parameters == 10 * 8 + 4 * 8 * (2 * 6) + 3 * 8 * 16
+    parsed = parse("model")
+    assert isinstance(parsed, model.TransformersModel)
+    assert parsed.parameters == 10 * 8 + 4 * 8 * (2 * 6) + 3 * 8 * 16
     header = json.dumps({"a": {"dtype": "F16", "shape": [3, 5], "data_offsets": [0, 30]}}).encode()
     (directory / "model.safetensors").write_bytes(
         len(header).to_bytes(8, "little") + header + bytes(30)
     )
-    model = parse("model")
-    assert isinstance(model, TransformersModel)
-    assert model.parameters == 15
+    parsed = parse("model")
+    assert isinstance(parsed, model.TransformersModel)
+    assert parsed.parameters == 15
 
 
 @pytest.mark.parametrize(("weights_from", "weights"), [("", "random"), ("hub", "hub")])
 def test_any_other_name_is_a_hub_name(weights_from: str, weights: str) -> None:
     found = parse("someone/some-model", weights_from=weights_from)
-    assert found == TransformersModel(name="someone/some-model", weights=weights)
+    assert found == model.TransformersModel(name="someone/some-model", weights=weights)
 
 
 def test_a_file_is_named_by_its_absolute_path(here: pathlib.Path) -> None:
@@ -103,8 +95,8 @@ def test_a_file_is_named_by_its_absolute_path(here: pathlib.Path) -> None:
     # Hub caches link to files named by hashes; an ONNX file has its weights next to it.
     (here / "0123abcd").write_bytes(b"a file")
     (here / "network.onnx").symlink_to("0123abcd")
-    assert parse("network.onnx") == OnnxModel(name=str(here / "network.onnx"))
-    assert parse("network.pt2") == ExportedModel(name=str(here / "network.pt2"))
+    assert parse("network.onnx") == model.OnnxModel(name=str(here / "network.onnx"))
+    assert parse("network.pt2") == model.ExportedModel(name=str(here / "network.pt2"))
     assert parse(str(here / "network.onnx")) == parse("network.onnx")
 
 
@@ -120,7 +112,7 @@ def test_a_directory_without_weights_gets_random_ones(
     here: pathlib.Path, weights: tuple[str, ...], expected: str
 ) -> None:
     directory = make_model(here / "model", *weights)
-    assert parse("model") == TransformersModel(
+    assert parse("model") == model.TransformersModel(
         name=str(directory), weights=expected.replace("the directory", str(directory))
     )
 
@@ -128,18 +120,18 @@ def test_a_directory_without_weights_gets_random_ones(
 def test_a_directory_of_weights_is_named_by_its_absolute_path(here: pathlib.Path) -> None:
     (here / "weights").mkdir()
     for name in (TINY_LLAMA, "someone/some-model"):
-        model = parse(name, weights_from="weights")
-        assert isinstance(model, TransformersModel)
-        assert model.weights == str(here / "weights")
+        parsed = parse(name, weights_from="weights")
+        assert isinstance(parsed, model.TransformersModel)
+        assert parsed.weights == str(here / "weights")
 
 
 @pytest.mark.parametrize(
-    ("model", "weights_from"),
+    ("text", "weights_from"),
     [(TINY_LLAMA, "missing"), ("someone/some-model", "x" * 5000), ("demo", "hub")],
 )
-def test_weights_that_cannot_be_used_are_refused(model: str, weights_from: str) -> None:
+def test_weights_that_cannot_be_used_are_refused(text: str, weights_from: str) -> None:
     with pytest.raises(errors.ModelRefusedError) as problem:
-        parse(model, weights_from=weights_from)
+        parse(text, weights_from=weights_from)
     assert "--weights-from" in problem.value.what
 
 
@@ -150,19 +142,19 @@ def test_pickled_weights_need_allow_pickle(here: pathlib.Path, pickle: str) -> N
         parse("model")
     assert pickle in problem.value.what
     assert "--allow-pickle" in problem.value.next_step
-    assert parse("model", allow_pickle=True) == TransformersModel(
+    assert parse("model", allow_pickle=True) == model.TransformersModel(
         name=str(directory), weights=str(directory)
     )
-    assert parse("model", weights_from="random") == TransformersModel(
+    assert parse("model", weights_from="random") == model.TransformersModel(
         name=str(directory), weights="random"
     )
 
 
 def test_a_factory_is_a_function_of_a_module_or_file(here: pathlib.Path) -> None:
     (here / "mine.py").write_text("def build(): ...")
-    assert parse("package.module:build") == FactoryModel(name="package.module:build")
-    assert parse("module:build") == FactoryModel(name="module:build")
-    assert parse("mine.py:build") == FactoryModel(name=f"{here / 'mine.py'}:build")
+    assert parse("package.module:build") == model.FactoryModel(name="package.module:build")
+    assert parse("module:build") == model.FactoryModel(name="module:build")
+    assert parse("mine.py:build") == model.FactoryModel(name=f"{here / 'mine.py'}:build")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +202,7 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(here: pathlib.P
         parse("models.py:scale")
     with pytest.raises(errors.OptionValueError, match="is a class"):
         parse("models.py:Net")
-    assert isinstance(parse("models.py:Net", inputs="models.py:main"), FactoryModel)
+    assert isinstance(parse("models.py:Net", inputs="models.py:main"), model.FactoryModel)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +217,7 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(here: pathlib.P
 )
 def test_a_factory_may_be_imported_or_assigned(source: str, here: pathlib.Path) -> None:
     (here / "mine.py").write_text(source)
-    assert isinstance(parse("mine.py:build"), FactoryModel)
+    assert isinstance(parse("mine.py:build"), model.FactoryModel)
 
 
 @pytest.mark.parametrize(

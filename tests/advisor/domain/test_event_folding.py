@@ -11,20 +11,8 @@ import msgspec
 import pytest
 from builders import BASELINE, replace
 
+from advisor.domain import run_events
 from advisor.domain.event_folding import fold
-from advisor.domain.run_events import (
-    ArmsPlanned,
-    DeviceMemory,
-    LoadMeasured,
-    LoggedEvent,
-    RaceClosed,
-    RaceOpened,
-    Resumed,
-    RunEvent,
-    WorkerEnded,
-    WorkerReported,
-    WorkerSpawned,
-)
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.wire import decode, decode_event
 from probes.events import (
@@ -44,17 +32,20 @@ CHECKED = [builders.checked(size) for size in (1, 4)]
 MEMORY = MemoryRead(peak_rss_bytes=1, device_reserved_bytes=None)
 LAST_MEMORY = replace(MEMORY, peak_rss_bytes=2)
 VISITS = builders.visits([0.1, 0.2])
-DEVICE = DeviceMemory(arm="compiled", process=0, peak_bytes=3)
+DEVICE = run_events.DeviceMemory(arm="compiled", process=0, peak_bytes=3)
 
 
-def state_after(*run_events: RunEvent) -> RunState:
-    return fold(builders.events(*run_events))
+def state_after(*reported: run_events.RunEvent) -> RunState:
+    return fold(builders.events(*reported))
 
 
 def process_after(*worker_events: Event) -> ProcessState:
     (process,) = state_after(
-        WorkerSpawned(arm="compiled", process=0),
-        *(WorkerReported(arm="compiled", process=0, worker_event=each) for each in worker_events),
+        run_events.WorkerSpawned(arm="compiled", process=0),
+        *(
+            run_events.WorkerReported(arm="compiled", process=0, worker_event=each)
+            for each in worker_events
+        ),
     ).processes["compiled"]
     return process
 
@@ -91,13 +82,13 @@ def test_a_repeated_event_replaces_the_first() -> None:
 
 
 def test_processes_of_an_arm_have_separate_states() -> None:
-    first, second = (WorkerSpawned(arm="compiled", process=number) for number in (0, 1))
+    first, second = (run_events.WorkerSpawned(arm="compiled", process=number) for number in (0, 1))
     state = state_after(
         first,
         second,
-        WorkerReported(arm="compiled", process=1, worker_event=Ready()),
-        WorkerEnded(arm="compiled", process=0, outcome=Outcome()),
-        WorkerSpawned(arm=BASELINE, process=0),
+        run_events.WorkerReported(arm="compiled", process=1, worker_event=Ready()),
+        run_events.WorkerEnded(arm="compiled", process=0, outcome=Outcome()),
+        run_events.WorkerSpawned(arm=BASELINE, process=0),
         replace(DEVICE, arm=BASELINE),
     )
     ended, ready = state.processes["compiled"]
@@ -107,14 +98,14 @@ def test_processes_of_an_arm_have_separate_states() -> None:
 
 
 def test_a_second_group_opens_a_closed_race_again() -> None:
-    closed = RaceClosed(shape=Shape(4), reason="a test", cause="out-of-time")
+    closed = run_events.RaceClosed(shape=Shape(4), reason="a test", cause="out-of-time")
     state = state_after(
-        ArmsPlanned(plan=builders.plan("compiled", "other")),
-        RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
-        RaceOpened(shape=Shape(4), arms=(BASELINE,)),
+        run_events.ArmsPlanned(plan=builders.plan("compiled", "other")),
+        run_events.RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
+        run_events.RaceOpened(shape=Shape(4), arms=(BASELINE,)),
         closed,
-        RaceClosed(shape=Shape(1), reason="a test", cause="decided"),
-        RaceOpened(shape=Shape(1), arms=(BASELINE, "other")),
+        run_events.RaceClosed(shape=Shape(1), reason="a test", cause="decided"),
+        run_events.RaceOpened(shape=Shape(1), arms=(BASELINE, "other")),
     )
     assert state.last_groups == {Shape(1): (BASELINE, "other"), Shape(4): (BASELINE,)}
     assert state.closed == {Shape(4): closed}
@@ -123,8 +114,8 @@ def test_a_second_group_opens_a_closed_race_again() -> None:
 
 
 def test_resuming_a_run_changes_only_number_and_time() -> None:
-    before = state_after(ArmsPlanned(plan=builders.plan()))
-    state = fold([LoggedEvent(seq=2, at=9.0, run_event=Resumed())], before)
+    before = state_after(run_events.ArmsPlanned(plan=builders.plan()))
+    state = fold([run_events.LoggedEvent(seq=2, at=9.0, run_event=run_events.Resumed())], before)
     assert state == replace(before, seq=2, at=9.0, resumed_at=9.0)
 
 
@@ -137,17 +128,19 @@ VISIT = {
     "streamed_seconds": None,
 }
 REFUSED = {"status": "model-refused", "phase": "open", "reason": "r"}
-LOAD = LoadMeasured(arm="a", process=0, rate=1.0, seconds=1.0, requests=(), discarded=False)
+LOAD = run_events.LoadMeasured(
+    arm="a", process=0, rate=1.0, seconds=1.0, requests=(), discarded=False
+)
 
 
 def encoded(fields: dict[str, Any], **changes: Any) -> bytes:
     return json.dumps({**fields, **changes}).encode()
 
 
-def logged(run_event: object) -> LoggedEvent:
+def logged(run_event: object) -> run_events.LoggedEvent:
     """Decode an event of a run that has the fields of `run_event`."""
     line = msgspec.json.encode({"seq": 1, "at": 0.0, "run_event": run_event})
-    return msgspec.json.decode(line, type=LoggedEvent, dec_hook=decode_event)
+    return msgspec.json.decode(line, type=run_events.LoggedEvent, dec_hook=decode_event)
 
 
 IMPOSSIBLE = [

@@ -23,15 +23,8 @@ from sessions import (
     worker_events_of,
 )
 
+from advisor.domain import run_events
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import (
-    BusyWhileIdle,
-    DeviceMemory,
-    EnergyMeasured,
-    MemoryChecked,
-    RunEvent,
-    WorkerSpawned,
-)
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
@@ -90,7 +83,7 @@ def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: WorkerSess
     scratch.mkdir(parents=True)
     (scratch / "tmp").write_text("an earlier process put it there", encoding="utf-8")
     again = list(session.start([(QUICK, 1)], built=["quick"]))
-    assert [each.process for each in of_kind(again, WorkerSpawned)] == [1]
+    assert [each.process for each in of_kind(again, run_events.WorkerSpawned)] == [1]
     assert len(worker_events_of(again, events.Imported, "quick")) == 1
 
 
@@ -114,7 +107,7 @@ def test_three_workers_import_at_a_time_on_two_processors(session: WorkerSession
     importing = [0]
     for run_event in start_workers(session, *arms):
         ended = len(worker_events_of([run_event], events.Imported))
-        importing.append(importing[-1] + isinstance(run_event, WorkerSpawned) - ended)
+        importing.append(importing[-1] + isinstance(run_event, run_events.WorkerSpawned) - ended)
     assert (max(importing), importing[-1]) == (3, 0)
 
 
@@ -169,7 +162,7 @@ def test_device_memory_counts_what_a_build_added(
     session = open_session(ConditionsMonitor(), monitor)
     start_workers(session, QUICK)
     *_, counted = session.build(QUICK.id)
-    assert isinstance(counted, DeviceMemory)
+    assert isinstance(counted, run_events.DeviceMemory)
     assert (counted.arm, counted.process) == (QUICK.id, 0)
     # The last read is the peak, of the build or of the warm-up.
     read = [builders.known(each) for each in (counted.peak_bytes, counted.serving_bytes)]
@@ -185,11 +178,11 @@ def test_a_pause_after_a_section_is_not_measured(
     monitor = ConditionsMonitor(clock=lambda: hours * 3600.0)
     monkeypatch.setattr(monitor, "energy_joules", lambda: hours * 3600.0 * 100)
     session = open_session(monitor, FakeMemory(lambda: hours << 30))
-    received: list[RunEvent] = []
+    received: list[run_events.RunEvent] = []
 
-    def consume_with_pauses(run_events: Iterable[RunEvent]) -> None:
+    def consume_with_pauses(reported: Iterable[run_events.RunEvent]) -> None:
         nonlocal hours
-        for run_event in run_events:
+        for run_event in reported:
             received.append(run_event)
             hours += bool(
                 worker_events_of([run_event], events.Ready)
@@ -204,9 +197,9 @@ def test_a_pause_after_a_section_is_not_measured(
     consume_with_pauses(session.visit(QUICK.id, Shape(2), 1))
     consume_with_pauses(session.measure_energy(QUICK.id, Shape(2), "sustain 2 0.1"))
     assert hours == 6
-    (checked,) = of_kind(received, MemoryChecked)
-    (counted,) = of_kind(received, DeviceMemory)
-    (energy,) = of_kind(received, EnergyMeasured)
+    (checked,) = of_kind(received, run_events.MemoryChecked)
+    (counted,) = of_kind(received, run_events.DeviceMemory)
+    (energy,) = of_kind(received, run_events.EnergyMeasured)
     assert (checked.seen_bytes, counted.peak_bytes, counted.serving_bytes) == (0, 0, 0)
     assert session.last_conditions(QUICK.id).seconds < 1
     assert energy.joules == 0
@@ -229,7 +222,7 @@ def test_a_known_allocation_checks_the_memory_counter(
     with monkeypatch.context() as patched:
         patched.setattr(session, "send", send)
         received = list(session.check_memory())
-    (checked,) = of_kind(received, MemoryChecked)
+    (checked,) = of_kind(received, run_events.MemoryChecked)
     assert checked.seen_bytes == pytest.approx(share * checked.allocated_bytes)
     assert worker_events_of(received[-1:], events.Ready, REFERENCE)
     assert held_bytes == 0, "the worker has freed the memory"
@@ -306,8 +299,8 @@ def test_processes_that_stay_busy_are_paused_between_visits(
     monkeypatch.setattr("advisor.probing.processes.SAMPLING_PASSES", ((0.5, 0.0), (1.0, 0.02)))
     busy = builders.arm("misbehaving/restless", options={"fault": "restless"})
     start_workers(session, QUICK, busy)
-    assert of_kind(session.build(QUICK.id), BusyWhileIdle) == []
-    (found,) = of_kind(session.build(busy.id), BusyWhileIdle)
+    assert of_kind(session.build(QUICK.id), run_events.BusyWhileIdle) == []
+    (found,) = of_kind(session.build(busy.id), run_events.BusyWhileIdle)
     assert (found.arm, found.process) == (busy.id, 0)
     assert found.processors > 0.02
     # Of two such processes a busy machine may let one rest.

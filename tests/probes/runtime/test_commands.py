@@ -17,13 +17,7 @@ from probes.accuracy import UserMetric
 from probes.adapter import UnsupportedError, Workflow
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
-from probes.runtime.cells import (
-    Job,
-    build_program,
-    import_compiler,
-    report_losses,
-    warm_up_first_token,
-)
+from probes.runtime import cells
 from probes.runtime.commands import BuiltWorker
 from probes.runtime.failures import exception_summary
 from probes.shape import Shape
@@ -140,7 +134,7 @@ def text_service(
     """Return a service whose visits are two calls and two for the first token."""
     size = VisitSize(calls=2, warmup_calls=1, first_token_calls=2)
     return BuiltWorker(
-        Job(
+        cells.Job(
             request=cast("Any", types.SimpleNamespace(task=task, device="cpu", visit_seconds=0.05)),
             channel=channel_to(sent),
             workflow=SYNCHRONOUS,
@@ -162,12 +156,12 @@ def test_a_compiler_imported_ahead_counts_in_the_first_build(
         import_compiler=lambda: None, build=lambda *_: program, synchronise=program.synchronise
     )
     monkeypatch.setattr(program_cell, "load_inputs", lambda *_: [[1]])
-    job = Job(
+    job = cells.Job(
         cast("Any", types.SimpleNamespace(device=device, at=lambda _: None)), channel, workflow
     )
-    import_compiler(job)
+    cells.import_compiler(job)
     for shape in (Shape(1), Shape(4)):
-        build_program(job, shape)
+        cells.build_program(job, shape)
         assert program.is_done, "the first call is timed to the end of its work"
     assert [each.build_seconds for each in sent] == [first, 2.0]
 
@@ -185,7 +179,7 @@ def test_a_visit_of_text_times_the_first_token_after_its_calls() -> None:
 def test_prompts_that_run_one_after_the_other_have_no_first_token(
     kind: type[TextProgram], has_one: bool
 ) -> None:
-    assert warm_up_first_token(text_cell(kind())) is has_one
+    assert cells.warm_up_first_token(text_cell(kind())) is has_one
 
 
 @pytest.mark.parametrize(("task", "profiled"), [("forward", [1, 4, 16]), ("generate", [1, 16])])
@@ -270,11 +264,11 @@ def ask(directory: pathlib.Path, function: str, **long_text: Any) -> list[Any]:
     )
     unused: Any = None
     doubling: Any = workers.FakeProgram(lambda fed: 2 * fed)
-    cells = {
+    of_sizes = {
         shape: ProgramCell(doubling, shape, doubling, [], unused, unused)
         for shape in (Shape(1), Shape(4))
     }
-    report_losses(cells, Job(request, channel_to(sent), doubling))
+    cells.report_losses(of_sizes, cells.Job(request, channel_to(sent), doubling))
     return sent
 
 
