@@ -126,7 +126,12 @@ def compare_answers(
     """Compare `after` with `before`; speeds within the share `threshold` count as the same."""
     differences = find_differences(before, after)
     is_comparable = not any(difference.decisive for difference in differences)
-    is_same = _is_same_run(before, after)
+    # Of one run with the same figures, the weights may differ.
+    first, second = (
+        (each.run_id, each.created, _cells_of(each), each.results.serving)
+        for each in (before, after)
+    )
+    is_same = first == second
     is_compared = is_comparable and not is_same
     entries, later_entries = _measured_arms(before), _measured_arms(after)
     unfit = tuple(each.run_id for each in (before, after) if each.results.is_unfit)
@@ -166,15 +171,6 @@ def compare_answers(
 def _baseline_of(answer: Answer) -> tuple[str, dict[str, str]]:
     arm = answer.results.baseline
     return arm, software_of(arm, answer)
-
-
-def _is_same_run(before: Answer, after: Answer) -> bool:
-    """Return whether both are one run with the same figures; its weights may differ."""
-    runs = [
-        (each.run_id, each.created, _cells_of(each), each.results.serving)
-        for each in (before, after)
-    ]
-    return runs[0] == runs[1]
 
 
 def _cells_of(answer: Answer) -> dict[str, tuple[Cell, ...]]:

@@ -32,12 +32,17 @@ def render(answer: Answer, recipe: str | None = None) -> str:
     """Return the HTML page; `recipe` is what the command prints for the recommended arm."""
     ranking = answer.ranking
     style, code = package_file("report.css"), package_file("report.js")
+    # It allows this style sheet and script, and no request.
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(code)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     units = {cell.throughput.unit for each in ranking for cell in each.cells}
     return _template().render(
         answer=answer,
         answer_lines=[*answer_lines(answer), *measured_line(answer)],
         code_lines=code_lines(answer),
-        policy=security_policy(style, code),
+        policy=policy,
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
         ranking_data=_ranking_data(answer),
@@ -115,14 +120,6 @@ def _template() -> jinja2.Template:
 
 def package_file(name: str) -> str:
     return (resources.files("advisor.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def security_policy(style: str, code: str) -> str:
-    """Return a content security policy that allows this style sheet and script, and no request."""
-    return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(code)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(content: str) -> str:

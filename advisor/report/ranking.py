@@ -89,7 +89,16 @@ def ranking_columns(
         ),
         *([] if unfit else _call_columns(answer)),
         *(_latency_columns() if has_latency and is_text and not unfit else ()),
-        *_figure_columns(),
+        *(
+            RankingColumn(
+                name,
+                figure.head,
+                functools.partial(_write_figure, figure),
+                MAIN_WIDTH if figure.is_main else VERY_WIDE_WIDTH,
+            )
+            for name, figure in ARM_FIGURES.items()
+            if figure.head
+        ),
         RankingColumn(
             "accuracy", "error", lambda each: accuracy_cell(checks_of(each)), VERY_WIDE_WIDTH
         ),
@@ -103,7 +112,15 @@ def ranking_columns(
             ),
             NORMAL_WIDTH,
         ),
-        *_grade_columns(answer),
+        *(
+            RankingColumn(
+                name,
+                head,
+                functools.partial(_letter, answer, name),
+                WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
+            )
+            for name, head in CRITERION_HEADS.items()
+        ),
     ]
 
 
@@ -120,31 +137,6 @@ def _call_columns(answer: Answer) -> list[RankingColumn]:
             WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
         )
         for number, shape in enumerate(shapes)
-    ]
-
-
-def _figure_columns() -> list[RankingColumn]:
-    return [
-        RankingColumn(
-            name,
-            figure.head,
-            functools.partial(_write_figure, figure),
-            MAIN_WIDTH if figure.is_main else VERY_WIDE_WIDTH,
-        )
-        for name, figure in ARM_FIGURES.items()
-        if figure.head
-    ]
-
-
-def _grade_columns(answer: Answer) -> list[RankingColumn]:
-    return [
-        RankingColumn(
-            name,
-            head,
-            functools.partial(_letter, answer, name),
-            WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
-        )
-        for name, head in CRITERION_HEADS.items()
     ]
 
 

@@ -122,11 +122,14 @@ def _question_facts(answer: Answer) -> list[tuple[str, str]]:
     if math.isfinite(question.seconds):
         limit = f"at most {question.seconds:g} s"
     inputs = "" if question.serves else describe_inputs(answer)
+    sizes, own = ", ".join(map(str, question.batch_sizes)), own_shapes(answer)
+    sizes = f"none: {own}, a sample is one call" if own else sizes
+    missing = ", ".join(map(str, answer.unmeasured_shapes))
     return [
         ("model", f"{question.model.name}, {question.task}, {question.precision}{inputs}"),
         *input_facts(answer),
         *_served_load_facts(answer),
-        ("batch sizes", _batch_sizes(answer)),
+        ("batch sizes", f"{sizes}; not measured: {missing}" if missing else sizes),
         ("device", answer.device_name),
         ("weights", question.priorities.describe()),
         ("constraints", question.required or "none"),
@@ -179,10 +182,3 @@ def _quiet_facts(answer: Answer) -> list[tuple[str, str]]:
     problems = [describe_problem(problem, check.activity) for problem in check.problems]
     waited = f", after {check.waited_seconds:.0f} s of waiting" if check.waited_seconds else ""
     return [("other work beforehand", ("; ".join(problems) or "quiet") + waited)]
-
-
-def _batch_sizes(answer: Answer) -> str:
-    missing, own = ", ".join(map(str, answer.unmeasured_shapes)), own_shapes(answer)
-    sizes = ", ".join(map(str, answer.question.batch_sizes))
-    shown = f"none: {own}, a sample is one call" if own else sizes
-    return f"{shown}; not measured: {missing}" if missing else shown

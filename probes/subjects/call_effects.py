@@ -118,7 +118,11 @@ def _call_in_a_row(
 ) -> _Calls:
     tensors = make_tensors[0]()
     first = call_seeded(tensors)
-    inputs = _changed_inputs(tensors, make_tensors[0]())
+    inputs = [
+        f"input {number}"
+        for number, (one, other) in enumerate(zip(tensors, make_tensors[0](), strict=True), 1)
+        if one.shape != other.shape or not torch.allclose(one, other, 0, 0, equal_nan=True)
+    ]
     if inputs and _has_other_tensors(first, call_seeded(tensors)):
         reason = "the model changes its inputs in place, so a second call with them differs"
         raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
@@ -185,14 +189,6 @@ def _repeat(
             break
         again = call_again()
     return again
-
-
-def _changed_inputs(tensors: Tensors, made_again: Tensors) -> list[str]:
-    return [
-        f"input {number}"
-        for number, (one, other) in enumerate(zip(tensors, made_again, strict=True), 1)
-        if one.shape != other.shape or not torch.allclose(one, other, 0, 0, equal_nan=True)
-    ]
 
 
 def _state_error(module: torch.nn.Module, changed: Sequence[str]) -> ModelError:
