@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from advisor.decide.grades import BAND_STARTS, grade_of, grades_at
-from advisor.decide.intervals import Array
+from advisor.decide.intervals import Array, np
 from advisor.decide.scoring import best_scored, candidates_of, may_be_advised
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
 from advisor.domain.question import Question
@@ -80,8 +80,6 @@ class Contest:
         self, arms: Sequence[ScoredArm], scale: float = 1.0, exact: str | None = None
     ) -> Array:
         """Return how far each of the arms is below the best in each draw, `(draws, arms)`."""
-        import numpy as np
-
         logs, shares = self.log_speedups(arms, scale, exact), self.question.priorities.shares()
         fixed_part, moving_part = np.zeros(len(arms)), np.zeros(logs.shape)
         for criterion in self.rubric.criteria:
@@ -165,8 +163,6 @@ class Contest:
         weight, if another fact than the speed-up limits its grade, or if no rival can be so much
         faster: then more than speed is lost.
         """
-        import numpy as np
-
         weight, rule = self.question.priorities.shares()[PERFORMANCE], self._speed_rule
         if weight <= 0 or rule is None or self.advised.ratings[PERFORMANCE].fact != SPEEDUP:
             return None
@@ -305,14 +301,10 @@ def _share_and_quantile(own: Collection[Array], rule: DecisionRule) -> tuple[flo
 
 
 def _grades(rule: GradeRule, log_speedups: Array) -> Array:
-    import numpy as np
-
     return grades_at(rule, log_speedups if rule.between == "log" else np.exp(log_speedups))
 
 
 def _quantile(values: Array, share: float) -> float:
-    import numpy as np
-
     return float(np.quantile(values, share))
 
 

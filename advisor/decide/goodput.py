@@ -21,7 +21,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from advisor.decide.intervals import TAIL, Array
+from advisor.decide.intervals import TAIL, Array, np
 from advisor.decide.load_blocks import LoadCounts, MissedCurves, group_size, missed_share, nearness
 from advisor.domain.measurement import Interval
 
@@ -74,8 +74,6 @@ def estimate_goodput(blocks: Sequence[LoadCounts], share: float, seed: int) -> G
     used = [block for block in blocks if block.total > 0]
     if not any(block.meets(share) for block in used):
         return None
-    import numpy as np
-
     curves = MissedCurves.at_rates(used, share)
     met, missed = _counts(used)
     fit = _fit(curves, met, missed, group_size(used))
@@ -94,8 +92,6 @@ def estimate_goodput(blocks: Sequence[LoadCounts], share: float, seed: int) -> G
 
 def _counts(blocks: Sequence[LoadCounts]) -> tuple[Array, Array]:
     """Return the requests that met and that missed the limits, both `(blocks,) float64`."""
-    import numpy as np
-
     met = np.array([block.met for block in blocks], dtype=float)
     return met, np.array([block.missed for block in blocks], dtype=float)
 
@@ -107,8 +103,6 @@ def _fit(curves: MissedCurves, met: Array, missed: Array, group: float) -> _Fit:
     many more, so the median of the estimate would be too high. A third of a group is added to all
     blocks together, in proportion to their information: the median is then near the truth.
     """
-    import numpy as np
-
     deviance, most = curves.deviance(met, missed), MOST_DEVIANCE * group
     bounded = np.minimum(deviance, most)
     cell, added = int(np.argmin(bounded.sum(axis=0))), np.zeros(len(met))
@@ -131,8 +125,6 @@ def _resample(
     `met` and `missed` are requests, `(blocks,)`. Draws come from NumPy's `RandomState`, whose
     streams are frozen.
     """
-    import numpy as np
-
     stream, count = np.random.RandomState(seed % 2**32), len(met)
     times = stream.multinomial(count, np.full(count, 1 / count), size=DRAWS)
     # The information of a block is its number of groups: misses within one are dependent.
@@ -155,8 +147,6 @@ def compare_processes(
     Both have the slope of all blocks. Misses come in groups, as long as a queue lasts; by how much
     their number varies more than that of independent requests is estimated from both processes.
     """
-    import numpy as np
-
     logs, information, residuals, counted = [], [], 0.0, 0.0
     for blocks in (first, second):
         found = _log_goodput_at_slope(blocks, share, slope, [*first, *second])
@@ -177,8 +167,6 @@ def _log_goodput_at_slope(
     blocks: Sequence[LoadCounts], share: float, slope: float, among: Sequence[LoadCounts]
 ) -> float:
     """Return the logarithm of the goodput of these blocks, on the grid of `among`."""
-    import numpy as np
-
     curves = MissedCurves.at_rates(blocks, share, among)
     cells = curves.cells_of_slope(slope)
     met, missed = _counts(blocks)

@@ -16,7 +16,7 @@ from typing import get_args
 
 import msgspec
 
-from advisor.decide.intervals import Array
+from advisor.decide.intervals import Array, np
 from advisor.domain.measurement import Measurement, NewShapeBehaviour
 from advisor.domain.results import Evidence, Rating, TierGap
 from advisor.domain.rubric import Criterion, GradeRule, Outside, Rubric
@@ -50,8 +50,6 @@ def grade_of(rule: GradeRule, value: FactValue) -> float:
 
 def grades_at(rule: GradeRule, places: Array) -> Array:
     """Return the grades at places, which are logarithms where the rule interpolates in them."""
-    import numpy as np
-
     scale = math.log if rule.between == "log" else float
     knots = np.array([scale(figure) for figure, _ in rule.knots])
     heights = np.array([grade for _, grade in rule.knots])
@@ -62,8 +60,6 @@ def grades_at(rule: GradeRule, places: Array) -> Array:
 
 def interpolate(places: Array, xs: Array, ys: Array, *, below: Outside, above: Outside) -> Array:
     """Interpolate linearly; beyond the points a slope continues, or the last value does."""
-    import numpy as np
-
     slopes = np.diff(ys) / np.diff(xs)
     found: Array = np.interp(places, xs, ys)
     if below == "extend":

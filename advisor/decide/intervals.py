@@ -11,8 +11,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 from advisor.domain.measurement import Interval
 
-#: An array of float64; NumPy is imported where it computes.
+#: An array of float64.
 Array: TypeAlias = Any
+
+
+class _Numpy:
+    """Imports NumPy when it first computes: most commands do without."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever NumPy has
+        import numpy  # noqa: ICN001 - `np` is this object
+
+        return getattr(numpy, name)
+
+
+np: Any = _Numpy()
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
 TAIL = 0.025

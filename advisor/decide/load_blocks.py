@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from advisor.decide.intervals import Array, nearest_rank
+from advisor.decide.intervals import Array, nearest_rank, np
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState
@@ -92,8 +92,6 @@ class MissedCurves:
         cls, blocks: Sequence[LoadCounts], share: float, among: Sequence[LoadCounts] = ()
     ) -> MissedCurves:
         """Return the curves at the rates of `blocks`, on the grid of the blocks `among`."""
-        import numpy as np
-
         tried = [block.rate for block in among or blocks]
         lowest, highest = math.log(min(tried) / BELOW), math.log(max(tried) * ABOVE)
         log_goodputs = np.linspace(lowest, highest, GOODPUT_POINTS)
@@ -112,8 +110,6 @@ class MissedCurves:
 
     def cells_of_slope(self, slope: float) -> slice:
         """Return the cells with the slope of the grid that is nearest to `slope`."""
-        import numpy as np
-
         nearest = int(np.argmin(np.abs(np.log(self.slopes) - math.log(slope))))
         return slice(nearest, None, SLOPE_POINTS)
 
@@ -123,8 +119,6 @@ class MissedCurves:
 
     def deviance(self, met: Array, missed: Array) -> Array:
         """Return `(blocks, cells)`: half the deviance of each block, for requests `(blocks,)`."""
-        import numpy as np
-
         shares = np.clip(missed / (met + missed), LEAST_SHARE, 1 - LEAST_SHARE)
         greatest = met * np.log1p(-shares) + missed * np.log(shares)
         fitted = met[:, None] * self.log_met + missed[:, None] * self.log_missed
@@ -133,8 +127,6 @@ class MissedCurves:
 
 def missed_share(distances: Array, slopes: Array, share: float) -> Array:
     """Return the shares at logarithms of the rate over the goodput, where they are `1 - share`."""
-    import numpy as np
-
     log_odds = math.log((1 - share) / share) + slopes * distances
     return np.clip(1 / (1 + np.exp(-log_odds)), LEAST_SHARE, 1 - LEAST_SHARE)
 
@@ -144,8 +136,6 @@ def nearness(log_rates: Array, log_goodput: float) -> Array:
 
     The missed share of a queue is not a logistic curve over all rates.
     """
-    import numpy as np
-
     return np.exp(-(((log_rates - log_goodput) / NEAR_DEVIATION) ** 2) / 2)
 
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES, Array
+from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES, Array, np
 from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.results import Results
 
@@ -90,8 +90,6 @@ def draw_log_speedups(
     weight does not change them. Those of an arm do not depend on which other arms there are,
     except for the part of the error that they share.
     """
-    import numpy as np
-
     logs, weights = np.array(errors.logs), np.array(errors.weights)
     shapes = logs.shape[1]
     # The last column is the difference between processes.
@@ -121,8 +119,6 @@ def draw_log_speedups(
 
 def _normals(seed: int, arm: str, columns: int) -> Array:
     """Return the normal deviates of an arm, `(draws, columns)`."""
-    import numpy as np
-
     stream = np.random.RandomState(zlib.crc32(f"{seed}/{arm}".encode()))
     return stream.standard_normal((DRAW_COUNT, columns))
 
