@@ -31,7 +31,10 @@ MAX_LATE_SHARE = 0.05
 MAX_FIRST_TOKEN_CALLS = 3
 #: Faults of outputs that cannot be compared with each other.
 UNREPEATABLE = {"shape", "not-finite"}
-DRAW_OUTSIDE = "draw the numbers outside of forward, and give them to it as an input"
+DRAW_OUTSIDE = (
+    "draw the numbers outside of forward, and give them to it as an input; F.dropout draws none in"
+    " eval() with training=self.training"
+)
 
 
 @dataclasses.dataclass
