@@ -66,8 +66,7 @@ def recommend(
     `UserError` for a question that cannot be measured.
     """
     context = Context.of_process()
-    run_options = _read_options(model, inputs, priorities, options, context)
-    draft = draft_or_answer(run_options, context)
+    draft = draft_or_answer(_read_options(model, inputs, priorities, options, context), context)
     if isinstance(draft, Answer):
         return Report(draft, context.catalogue())
     if not isinstance(model, (str, pathlib.Path)):

@@ -30,8 +30,7 @@ from probes.shape import Shape
 def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
     """Return the answer that these results give with the catalogue of the header."""
     head = head or builders.header()
-    bare = replace(_without_advice(measured, head), **changes)
-    return answer_from_results(bare, head.catalogue)
+    return answer_from_results(replace(_without_advice(measured, head), **changes), head.catalogue)
 
 
 def header_for(measured: Results, *workflows: Workflow, **asked: Any) -> Header:
@@ -113,8 +112,7 @@ def _decided_answer() -> Answer:
         head.question,
         builders.NOISE,
     )
-    unmeasured = list_unmeasured(head, state, measured, None)
-    return answer_of(measured, head, unmeasured=unmeasured)
+    return answer_of(measured, head, unmeasured=list_unmeasured(head, state, measured, None))
 
 
 def _without_advice(
@@ -172,8 +170,7 @@ def with_measurement(answer: Answer, *arms: str, **changes: Any) -> Answer:
 
 def with_cells(answer: Answer, arm: str, **changes: Any) -> Answer:
     cells = answer.results.by_arm[arm].cells
-    changed = tuple(replace(each, **changes) for each in cells)
-    return with_measurement(answer, arm, cells=changed)
+    return with_measurement(answer, arm, cells=tuple(replace(each, **changes) for each in cells))
 
 
 def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> Answer:
@@ -216,13 +213,11 @@ def with_score(answer: Answer, *arms: str, **changes: Any) -> Answer:
 
 
 def with_question(answer: Answer, **changes: Any) -> Answer:
-    question = replace(answer.question, **changes)
-    return replace(answer, question=question)
+    return replace(answer, question=replace(answer.question, **changes))
 
 
 def with_decision(answer: Answer, **changes: Any) -> Answer:
-    decision = replace(advice_of(answer).decision, **changes)
-    return with_advice(answer, decision=decision)
+    return with_advice(answer, decision=replace(advice_of(answer).decision, **changes))
 
 
 def with_advice(answer: Answer, **changes: Any) -> Answer:

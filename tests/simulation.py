@@ -214,8 +214,7 @@ def simulate_run(
     )
     started = [(each, 0) for each in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
-    races = racing.race_shapes(progress)
-    sessions.exhaust(recorder.record_each(races))
+    sessions.exhaust(recorder.record_each(racing.race_shapes(progress)))
     sessions.exhaust(recorder.record_each(session.stop()))
     if repeats:
         sessions.exhaust(recorder.record_each(repetitions.repeat_arms(progress)))

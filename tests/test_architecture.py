@@ -204,8 +204,7 @@ def test_user_errors_are_defined_in_one_module() -> None:
 
 def test_core_modules_of_the_worker_import_only_the_standard_library() -> None:
     isolated = [sys.executable, "-I", "-S", "-c", IMPORT_CORE_MODULES]
-    command = [*isolated, str(PROBES / "runtime/worker.py"), *workers.CORE_MODULES]
-    answer = run_command(command)
+    answer = run_command([*isolated, str(PROBES / "runtime/worker.py"), *workers.CORE_MODULES])
     assert answer.returncode == 0, answer.stderr
 
 

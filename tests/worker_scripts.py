@@ -153,5 +153,4 @@ class ScriptedWorkers:
 
     def failure_of(self, source: str, command: str = "start") -> Failure:
         """Return the failure as which the supervisor takes the end of such a script."""
-        worker = self.start(source, command)
-        return expect_failure(self.messages_until_end(worker)[-1], "crashed")
+        return expect_failure(self.messages_until_end(self.start(source, command))[-1], "crashed")

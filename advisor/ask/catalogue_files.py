@@ -10,16 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from advisor.domain import catalogue
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.catalogue import (
-    Catalogue,
-    EarlierRuns,
-    Improvements,
-    KnownGpu,
-    Models,
-    Presets,
-    StartWay,
-)
 from advisor.domain.errors import CatalogueError, reported_as
 from advisor.domain.plan import probe_file
 from advisor.domain.rubric import Guideline, Rubric
@@ -31,7 +23,7 @@ COUNTED = "counted in the lines that integration() of the probe returns"
 #: What a workflow with a probe has until `tests/generate.py` counts its lines.
 NOT_COUNTED = CountedLines(lines_changed=0, source="")
 #: Content of `gpus.toml` and of `guidelines.toml`.
-GpusFile = dict[Literal["gpu"], dict[str, KnownGpu]]
+GpusFile = dict[Literal["gpu"], dict[str, catalogue.KnownGpu]]
 GuidelinesFile = dict[Literal["guideline"], tuple[Guideline, ...]]
 
 
@@ -48,32 +40,34 @@ def load(
     *,
     probes: pathlib.Path | None = None,
     rubric: pathlib.Path | None = None,
-) -> Catalogue:
+) -> catalogue.Catalogue:
     """Read and check all files; raise `CatalogueError` with the file and the location.
 
     `rubric` replaces the shipped `criteria.toml`. `probes` is the directory with the modules of the
     workflows.
     """
     directory = directory or catalogue_directory()
-    return Catalogue(
+    return catalogue.Catalogue(
         workflows=read_workflows(directory, probes or probes_directory()),
         rubric=read(rubric or directory / "criteria.toml", Rubric),
-        models=read(directory / "models.toml", Models),
+        models=read(directory / "models.toml", catalogue.Models),
         presets=_read_presets(directory / "presets.toml"),
         gpus=read(directory / "gpus.toml", GpusFile)["gpu"],
         guidelines=read(directory / "guidelines.toml", GuidelinesFile)["guideline"],
-        earlier_runs=read(directory / "earlier_runs.toml", dict[str, dict[str, EarlierRuns]]),
+        earlier_runs=read(
+            directory / "earlier_runs.toml", dict[str, dict[str, catalogue.EarlierRuns]]
+        ),
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
         serving=read(directory / "serving.toml", ServingRules),
         engine_memory=read(directory / "engine_memory.toml", dict[str, EngineMemory]),
-        starts=read(directory / "starts.toml", dict[str, StartWay]),
-        improvements=read(directory / "improvements.toml", Improvements),
+        starts=read(directory / "starts.toml", dict[str, catalogue.StartWay]),
+        improvements=read(directory / "improvements.toml", catalogue.Improvements),
     )
 
 
-def _read_presets(file: pathlib.Path) -> Presets:
+def _read_presets(file: pathlib.Path) -> catalogue.Presets:
     """Read the presets, with the names of their budgets from those of the tables."""
-    presets = read(file, Presets)
+    presets = read(file, catalogue.Presets)
     named = {
         name: msgspec.structs.replace(each, name=name) for name, each in presets.budgets.items()
     }
@@ -148,7 +142,7 @@ def read_glossary() -> dict[str, str]:
 
 
 @functools.cache
-def read_shipped() -> Catalogue:
+def read_shipped() -> catalogue.Catalogue:
     """Read what this version knows and how it judges, for answers without a context."""
     return load()
 

@@ -125,8 +125,7 @@ def compare(
     threshold = parse_share("--fail-on-regression", fail_on_regression or "5%")
     context = make_context()
     first, second = (answer_files.open_answer(name, context) for name in (before, after))
-    noise = context.catalogue().presets.noise
-    comparison = compare_answers(first, second, threshold, noise)
+    comparison = compare_answers(first, second, threshold, context.catalogue().presets.noise)
     write_output(output, renderers[chosen](comparison))
     if comparison.conclusion == "regression" and (fail_on_regression or fail_on_undecided):
         raise typer.Exit(1)

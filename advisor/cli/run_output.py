@@ -97,5 +97,4 @@ def show_answer(answer: Answer, output_format: OutputFormat, *, full: bool = Fal
 
     columns = shutil.get_terminal_size((text_report.WIDEST, 0)).columns
     short = functools.partial(text_report.render_summary, width=columns)
-    document = AnswerDocument.of(answer)
-    print_document(document, output_format, text_report.render if full else short)
+    print_document(AnswerDocument.of(answer), output_format, text_report.render if full else short)

@@ -15,16 +15,7 @@ from advisor.decide.rounds import (
     summarise_undisturbed,
     visits_by_round,
 )
-from advisor.domain.measurement import (
-    CallDiagnosis,
-    CallPercentiles,
-    CallSeconds,
-    Cell,
-    Interval,
-    Measurement,
-    Throughput,
-    VisitCounts,
-)
+from advisor.domain import measurement
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.results import EQUIVALENCE_MARGIN
@@ -41,8 +32,8 @@ def measurement_of(
     log_speedups: LogSpeedups,
     peaks: Peaks | None,
     question: Question,
-    speedup: Interval | None = None,
-) -> Measurement:
+    speedup: measurement.Interval | None = None,
+) -> measurement.Measurement:
     """Summarise all that was measured of the arm, which has had valid times.
 
     `speedup` is given for an arm that was not in a race, such as a server.
@@ -60,7 +51,7 @@ def measurement_of(
         _summarise_cell(state, planned, main, shape, each, peaks, question)
         for shape, each in log_speedups.items()
     )
-    return Measurement(
+    return measurement.Measurement(
         arm=planned.id,
         workflow=planned.workflow,
         option=planned.option,
@@ -96,10 +87,10 @@ def measurement_of(
     )
 
 
-def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
+def count_visits(processes: Sequence[ProcessState]) -> measurement.VisitCounts:
     recorded = [each for process in processes for each in process.visit_conditions]
     visits = [visit for process in processes for visit in process.visits]
-    return VisitCounts(
+    return measurement.VisitCounts(
         made=len(visits),
         discarded=sum(each.discarded for each in recorded),
         unfit=sum(each.unfit is not None and not each.discarded for each in recorded),
@@ -129,14 +120,14 @@ def _summarise_cell(
     log_speedups: Sequence[Sequence[float]],
     peaks: Peaks | None,
     question: Question,
-) -> Cell:
+) -> measurement.Cell:
     timed = [visit for _, visit in counted_visits(state, planned.id, shape)]
     baseline = state.plan.baseline.id
     speedup = mean_of_samples(log_speedups).ratio
     baseline_visits = [visit for _, visit in counted_visits(state, baseline, shape)]
     visits = correct_drift(timed, baseline_visits, speedup.value)
     low, high = typical_interval([statistics.median(visit.seconds) for visit in visits])
-    seconds = CallSeconds(
+    seconds = measurement.CallSeconds(
         median=typical_seconds(visits),
         low=low,
         high=high,
@@ -145,7 +136,7 @@ def _summarise_cell(
     streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
     process, flops = state.last_ready_process(planned.id), diagnosis.flops_per_call(state, shape)
     built = raced.built.get(shape)
-    return Cell(
+    return measurement.Cell(
         shape=shape,
         weight=question.shape_weights.get(shape, 1.0),
         seconds=seconds,
@@ -169,14 +160,19 @@ def _summarise_cell(
     )
 
 
-def _percentiles(seconds: Sequence[float]) -> CallPercentiles:
+def _percentiles(seconds: Sequence[float]) -> measurement.CallPercentiles:
     p50, p90, p95, p99 = (nearest_rank(seconds, share) for share in (0.5, 0.9, 0.95, 0.99))
-    return CallPercentiles(p50=p50, p90=p90, p95=p95, p99=p99)
+    return measurement.CallPercentiles(p50=p50, p90=p90, p95=p95, p99=p99)
 
 
 def _diagnose(
-    state: RunState, arm: str, process: ProcessState, cell: Cell, peaks: Peaks | None, dtype: str
-) -> CallDiagnosis:
+    state: RunState,
+    arm: str,
+    process: ProcessState,
+    cell: measurement.Cell,
+    peaks: Peaks | None,
+    dtype: str,
+) -> measurement.CallDiagnosis:
     shape = cell.shape
     timed = [visit for _, visit in counted_visits(state, arm, shape)]
     factor = cell.seconds.median / typical_seconds(timed)  # the same as of the cell's times
@@ -192,9 +188,9 @@ def _diagnose(
     )
 
 
-def _throughput(opened: Opened | None, shape: Shape, seconds: float) -> Throughput:
+def _throughput(opened: Opened | None, shape: Shape, seconds: float) -> measurement.Throughput:
     if opened is None or opened.unit != "tokens":
-        return Throughput(value=shape.batch_size / seconds, unit="samples/s")
+        return measurement.Throughput(value=shape.batch_size / seconds, unit="samples/s")
     # Those that are generated count, if any.
     tokens = shape.output_tokens or shape.input_tokens or opened.units_per_sample
-    return Throughput(value=shape.batch_size * tokens / seconds, unit="tokens/s")
+    return measurement.Throughput(value=shape.batch_size * tokens / seconds, unit="tokens/s")

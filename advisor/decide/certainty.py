@@ -203,8 +203,7 @@ class Contest:
         return is_too_little or low <= 1 + EQUIVALENCE_MARGIN
 
     def speed_regret(self) -> SpeedRegret:
-        logs = self.log_speedups(self.measured)
-        gains = (logs - self.log_speedups([self.advised])).max(axis=1)
+        gains = (self.log_speedups(self.measured) - self.log_speedups([self.advised])).max(axis=1)
         fastest = max(self.measured, key=lambda each: (each.speedup, -each.rank))
         value = fastest.speedup / self.advised.speedup
         drawn = math.exp(_quantile(gains, self.rubric.decision.clear_share))

@@ -59,8 +59,7 @@ def count_groups(missed: Sequence[bool]) -> int:
     At most `SEPARATED` requests between two misses of a group met the limits.
     """
     misses = [index for index, each in enumerate(missed) if each]
-    later = sum(b - a > SEPARATED + 1 for a, b in itertools.pairwise(misses))
-    return later + bool(misses)
+    return sum(b - a > SEPARATED + 1 for a, b in itertools.pairwise(misses)) + bool(misses)
 
 
 def group_size(blocks: Sequence[LoadCounts]) -> float:

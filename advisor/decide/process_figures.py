@@ -10,13 +10,7 @@ import msgspec
 
 from advisor.decide.diagnosis import bytes_per_step
 from advisor.decide.drift import typical_seconds
-from advisor.domain.measurement import (
-    BuildSeconds,
-    GenerationMetrics,
-    Interval,
-    MemoryBytes,
-    NewShapeBehaviour,
-)
+from advisor.domain import measurement
 from advisor.domain.plan import EAGER, Arm
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState, RunState
@@ -25,13 +19,13 @@ from probes.events import MemoryRead, NewShapeResult, Peaks, Visited, Workload
 from probes.shape import Shape
 
 
-def summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
+def summarise_builds(processes: Sequence[ProcessState]) -> measurement.BuildSeconds:
     # The processes are in the order of their start.
     cold, (first, *others) = _cold_process(processes), processes
     # The last one that found the caches of an earlier one.
     warm = next((each for each in reversed(others) if not _is_cold_alone(each, first)), None)
     started = cold.build_started
-    return BuildSeconds(
+    return measurement.BuildSeconds(
         cold=cold.build_seconds,
         warm=warm.build_seconds if warm else None,
         worst=max((built.seconds for built in cold.built.values()), default=None),
@@ -63,21 +57,23 @@ PENDING_SOURCE = "not known yet: the device's memory is read when the worker end
 HOST_SOURCE = "peak resident set size of the worker process"
 
 
-def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> MemoryBytes:
+def summarise_memory(
+    process: ProcessState, checked: MemoryChecked | None
+) -> measurement.MemoryBytes:
     # The memory of a device is that of the built shapes; others are tried later.
     device, host, warm = process.device_memory, process.memory, process.warm_memory
     reserved = warm.device_reserved_bytes if warm else None
     if device is None and (checked is not None or reserved is not None):
-        return MemoryBytes(peak=None, source=PENDING_SOURCE)
+        return measurement.MemoryBytes(peak=None, source=PENDING_SOURCE)
     if device is None:
         if host is None or host.peak_rss_bytes is None:
-            return MemoryBytes(peak=None, source="not measured")
-        return MemoryBytes(peak=host.peak_rss_bytes, source=HOST_SOURCE)
+            return measurement.MemoryBytes(peak=None, source="not measured")
+        return measurement.MemoryBytes(peak=host.peak_rss_bytes, source=HOST_SOURCE)
     problem = implausible_because(device, warm, checked)
     if problem or device.peak_bytes is None:
-        return MemoryBytes(peak=None, source=f"not known: {problem}")
+        return measurement.MemoryBytes(peak=None, source=f"not known: {problem}")
     is_freed = device.source == "freed"
-    return MemoryBytes(
+    return measurement.MemoryBytes(
         peak=device.peak_bytes + (released_earlier(warm) if is_freed else 0),
         source=FREED_SOURCE if is_freed else DEVICE_SOURCE,
         serving=device.serving_bytes,
@@ -86,7 +82,7 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
 
 def memory_of_processes(
     main: ProcessState, processes: Sequence[ProcessState], checked: MemoryChecked | None
-) -> MemoryBytes:
+) -> measurement.MemoryBytes:
     """Return the memory of `main`, or of another process where it is unknown, with the spread."""
     found = [summarise_memory(each, checked) for each in processes]
     peaks = sorted(each.peak for each in found if each.peak is not None)
@@ -141,7 +137,7 @@ def summarise_generation(
     workload: Workload | None,
     peaks: Peaks | None,
     dtype: str,
-) -> GenerationMetrics | None:
+) -> measurement.GenerationMetrics | None:
     """Return the figures of generated text; None for other tasks. `process` is that of the race."""
     if workload is None or workload.moved_bytes is None:
         return None
@@ -156,7 +152,7 @@ def summarise_generation(
         itl = max(latency - ttft, 0.0) / steps if steps else None
     peak = peaks.operations_per_second.get(dtype) if peaks else None
     step_bytes = bytes_per_step(workload, process)
-    return GenerationMetrics(
+    return measurement.GenerationMetrics(
         ttft_seconds=ttft,
         itl_seconds=itl,
         tokens_per_second_per_user=1 / itl if itl else None,
@@ -192,7 +188,7 @@ BUILD_SECONDS = 0.25
 FALLBACK_SHARE = 0.95
 
 
-def worst_behaviour(results: Sequence[NewShapeResult]) -> NewShapeBehaviour | None:
+def worst_behaviour(results: Sequence[NewShapeResult]) -> measurement.NewShapeBehaviour | None:
     """Return what the worst result shows; None if nothing was tried."""
     handled = {result.handling for result in results} - {"skipped"}
     if not handled:
@@ -224,7 +220,10 @@ def new_shape_results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult
 
 
 def compare_new_shapes(
-    state: RunState, planned: Arm, results: Mapping[Shape, NewShapeResult], speedup: Interval
+    state: RunState,
+    planned: Arm,
+    results: Mapping[Shape, NewShapeResult],
+    speedup: measurement.Interval,
 ) -> tuple[NewShapeResult, ...]:
     """Return the results in order; a shape served without the arm's speed-up has a reason.
 

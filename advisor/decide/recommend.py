@@ -8,18 +8,12 @@ from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.costs import find_break_even, first_to_serve, price
 from advisor.decide.scoring import candidates_of
 from advisor.decide.unmeasured import name_late, nothing_compared, nothing_viable
+from advisor.domain import recommendation
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.plan import ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
-from advisor.domain.recommendation import (
-    ConstraintEffect,
-    Decision,
-    GuidelineOpinion,
-    Recommendation,
-    ShapeAdvice,
-)
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
 from advisor.domain.text import join_names, write_speedup
@@ -34,7 +28,7 @@ def recommend(
     *,
     outstanding: Mapping[str, float] | None = None,
     while_running: bool = False,
-) -> Recommendation:
+) -> recommendation.Recommendation:
     """Return the advice on an answer with scores; `by_shape` has those at one shape alone.
 
     `outstanding` has the highest possible score of each arm that may still be measured.
@@ -59,8 +53,7 @@ def recommend(
     budgets, needed = catalogue.presets.budgets.values(), decision.needed_repetitions
     next_budget = choose_next_budget(budgets, question.budget, made=results.repeats, needed=needed)
     if not certainty.is_settled(contest, decision):
-        fastest = max(contest.viable, key=lambda each: (each.speedup, -each.rank))
-        first = contest.advised, fastest
+        first = contest.advised, max(contest.viable, key=lambda each: (each.speedup, -each.rank))
         leaders = (RankedArm(each, results.by_arm[each.arm]) for each in first)
         again = question.ask_again(budget=next_budget.name) if next_budget else ""
         raise machine_unfit(results, again, *leaders, late=late)
@@ -71,11 +64,11 @@ def _advise(
     answer: Answer,
     catalogue: Catalogue,
     winner: ScoredArm,
-    decision: Decision,
+    decision: recommendation.Decision,
     by_shape: Mapping[Shape, Sequence[ScoredArm]],
-    effects: tuple[ConstraintEffect, ...],
+    effects: tuple[recommendation.ConstraintEffect, ...],
     next_budget: Budget | None,
-) -> Recommendation:
+) -> recommendation.Recommendation:
     """Return the advice to use the winner, with what else the answer says of it and its rivals."""
     question, results = answer.question, answer.results
     passing = [each for each in answer.scores if not each.failures]
@@ -88,7 +81,7 @@ def _advise(
     to_keep = {each.id: each.deployment_steps for each in catalogue.workflows}
     runner_up = _runner_up(winner, passing, results.baseline)
     candidates = [results.by_arm[each.arm] for each in passing]
-    return Recommendation(
+    return recommendation.Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
         decision=decision,
@@ -174,13 +167,13 @@ def _can_try_tf32(answer: Answer, catalogue: Catalogue) -> bool:
 
 
 def _guideline_opinion(
-    answer: Answer, catalogue: Catalogue, winner: ScoredArm, decision: Decision
-) -> GuidelineOpinion | None:
+    answer: Answer, catalogue: Catalogue, winner: ScoredArm, decision: recommendation.Decision
+) -> recommendation.GuidelineOpinion | None:
     guideline = choose_guideline(catalogue.guidelines, answer.question)
     if guideline is None:
         return None
     measured = [each.arm for each in answer.scores]
-    return GuidelineOpinion(
+    return recommendation.GuidelineOpinion(
         id=guideline.id,
         says=guideline.says,
         workflows=guideline.workflows,
@@ -194,7 +187,7 @@ def advise_by_shape(
     results: Results,
     by_shape: Mapping[Shape, Sequence[ScoredArm]],
     faster_at_shape: float,
-) -> tuple[ShapeAdvice, ...]:
+) -> tuple[recommendation.ShapeAdvice, ...]:
     speedups = {(arm, cell.shape): cell.speedup for arm, cell in results.cells}
     found = []
     for shape, ranked in sorted(by_shape.items()):
@@ -207,7 +200,7 @@ def advise_by_shape(
         fastest = max(faster, key=lambda arm: ratios[arm].value, default=eligible[0])
         is_named = fastest in faster and ratios[fastest].value >= faster_at_shape
         found.append(
-            ShapeAdvice(
+            recommendation.ShapeAdvice(
                 shape=shape,
                 arm=eligible[0],
                 speedup=speedups[eligible[0], shape].value,
@@ -258,7 +251,9 @@ def _find_not_installed(
     return {each.arm: own.get(each.arm, "") for each in absent if each.workflow not in dropped}
 
 
-def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:
+def undecided_workflows(
+    advice: recommendation.Recommendation | None, question: Question
+) -> tuple[str, ...]:
     """Return the workflows that contend in an OPEN decision, else those of the question."""
     if advice is not None and advice.decision.word == "OPEN":
         named = (ArmName.parse(arm).workflow for arm in advice.decision.contenders)

@@ -77,12 +77,10 @@ def variance_of_speedup(
     result = next((each for each in races if each.shape == cell.shape), None)
     if result is None:
         return _variance(half_width, 1)
-    rounds = result.eliminated.get(arm, result.rounds)
-    of_arm = _variance(half_width, max(rounds - 1, 1))
+    of_arm = _variance(half_width, max(result.eliminated.get(arm, result.rounds) - 1, 1))
     of_duplicate = _variance(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
     largest = max(of_arm, of_duplicate)
-    freedom = min(largest.degrees_of_freedom, differences)
-    return largest._replace(degrees_of_freedom=freedom)
+    return largest._replace(degrees_of_freedom=min(largest.degrees_of_freedom, differences))
 
 
 def _variance(half_width: float, degrees_of_freedom: float) -> Variance:

@@ -20,17 +20,10 @@ from advisor.decide.rounds import (
     race_log_speedups,
     visits_by_round,
 )
+from advisor.domain import results
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
-from advisor.domain.results import (
-    EQUIVALENCE_MARGIN,
-    RaceResult,
-    Results,
-    StoppedBuild,
-    SustainedCheck,
-    is_busy,
-)
 from advisor.domain.run_state import ProcessState, RunState
 from probes.events import Peaks
 from probes.outcome import Failure
@@ -38,8 +31,11 @@ from probes.shape import Shape
 
 
 def collect_results(
-    state: RunState, races: Mapping[Shape, RaceResult], question: Question, noise: NoisePrior
-) -> Results:
+    state: RunState,
+    races: Mapping[Shape, results.RaceResult],
+    question: Question,
+    noise: NoisePrior,
+) -> results.Results:
     """Summarise every valid arm; changes of less than `EQUIVALENCE_MARGIN` are ignored."""
     plan, baseline = state.plan, state.plan.baseline.id
     log_speedups = {
@@ -51,7 +47,7 @@ def collect_results(
     visits = count_visits([process for each in state.processes.values() for process in each])
     noise_floors = {
         shape: difference_of_equals(state, (plan.duplicate, baseline), shape)
-        if is_busy(visits)
+        if results.is_busy(visits)
         else _noise_floor(of_duplicate.get(shape, ()))
         for shape in races
     }
@@ -63,7 +59,7 @@ def collect_results(
     processes = [len(each) for shapes in log_speedups.values() for each in shapes.values()]
     # Those of the duplicate with two rounds or more, at every shape.
     duplicates = [sum(len(rounds) > 1 for rounds in each) for each in of_duplicate.values()]
-    return Results(
+    return results.Results(
         baseline=baseline,
         measurements=tuple(fit_times_to_speedups(each, own) for each in measurements),
         races=tuple(
@@ -105,7 +101,7 @@ def _measure_arms(
     return [*reconcile(state, widened, noise.fastest_margin)]
 
 
-def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
+def _stopped_builds(state: RunState) -> Iterator[results.StoppedBuild]:
     """Yield the arms without a measurement whose last build was ended or left out for time."""
     for planned in state.plan.distinct:
         last = state.last_process(planned.id)
@@ -114,13 +110,13 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
                 "skipped", "build", fix=fix, skip_cause="build-limit"
             ):
                 # The failure has the phase whose time was up, the process the last one it started.
-                yield StoppedBuild(arm=planned.id, started=last.phase == "build", fix=fix)
+                yield results.StoppedBuild(arm=planned.id, started=last.phase == "build", fix=fix)
             case _:
                 pass
 
 
 def _log_speedups(
-    state: RunState, races: Mapping[Shape, RaceResult], baseline: str, arm: str
+    state: RunState, races: Mapping[Shape, results.RaceResult], baseline: str, arm: str
 ) -> LogSpeedups:
     """Return those of the race, then those of each repetition that has some."""
     found: dict[Shape, list[tuple[float, ...]]] = {}
@@ -155,7 +151,7 @@ def _check_sustained(
     state: RunState,
     log_speedups: Mapping[str, LogSpeedups],
     noise_floors: Mapping[Shape, float | None],
-) -> SustainedCheck | None:
+) -> results.SustainedCheck | None:
     """Compare two arms called without a pause with their result in the race; None without both."""
     processes = {
         arm: process
@@ -171,11 +167,11 @@ def _check_sustained(
     if not (raced[0] and raced[1]):
         return None
     burst = trimmed_mean(raced[0]) - trimmed_mean(raced[1])
-    margin = max(EQUIVALENCE_MARGIN, noise_floors[shape] or 0.0)
+    margin = max(results.EQUIVALENCE_MARGIN, noise_floors[shape] or 0.0)
     sustained = math.log(
         _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
     )
-    return SustainedCheck(
+    return results.SustainedCheck(
         shape=shape,
         arms=(first, second),
         burst_ratio=math.exp(burst),

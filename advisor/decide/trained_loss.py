@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from advisor.decide.intervals import CONFIDENCE
-from advisor.domain.accuracy import (
-    LIMITED_CLASSES,
-    BoundedFigure,
-    LossClass,
-    LossLimits,
-    LossRule,
-    MetricLoss,
-    TextLoss,
-    TrainedLoss,
-)
+from advisor.domain import accuracy
 from advisor.domain.model import has_random_weights
 from advisor.domain.question import Question
 from advisor.domain.results import Results
@@ -30,7 +21,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def add_losses(results: Results, state: RunState, question: Question, rule: LossRule) -> Results:
+def add_losses(
+    results: Results, state: RunState, question: Question, rule: accuracy.LossRule
+) -> Results:
     baseline = state.last_ready_process(results.baseline, repeat=0)
     return msgspec.structs.replace(
         results,
@@ -50,27 +43,34 @@ def add_losses(results: Results, state: RunState, question: Question, rule: Loss
 
 
 def summarise_loss(
-    process: ProcessState, baseline: ProcessState | None, question: Question, rule: LossRule
-) -> TrainedLoss:
+    process: ProcessState,
+    baseline: ProcessState | None,
+    question: Question,
+    rule: accuracy.LossRule,
+) -> accuracy.TrainedLoss:
     scores = process.text_scores
     text = summarise_text(scores, rule, question.seed) if scores else None
     metric = compare_metric(process.user_metric, baseline.user_metric if baseline else None)
     recovery = metric.recovery if metric is not None else None
     if recovery is not None:
         found = classify(rule, lambda limits: recovery >= limits.recovery)
-        return TrainedLoss(basis="metric", loss_class=found, text=text, metric=metric)
+        return accuracy.TrainedLoss(basis="metric", loss_class=found, text=text, metric=metric)
     if text is not None:
         found = classify(rule, lambda limits: meets(text, limits))
-        return TrainedLoss(basis="text", loss_class=found, text=text, metric=metric)
+        return accuracy.TrainedLoss(basis="text", loss_class=found, text=text, metric=metric)
     is_random = has_random_weights(question.model)
-    return TrainedLoss(basis="needs-real-weights" if is_random else "not-measured", metric=metric)
+    return accuracy.TrainedLoss(
+        basis="needs-real-weights" if is_random else "not-measured", metric=metric
+    )
 
 
-def classify(rule: LossRule, is_met: Callable[[LossLimits], bool]) -> LossClass:
-    return next((name for name in LIMITED_CLASSES if is_met(rule.classes[name])), "worse")
+def classify(
+    rule: accuracy.LossRule, is_met: Callable[[accuracy.LossLimits], bool]
+) -> accuracy.LossClass:
+    return next((name for name in accuracy.LIMITED_CLASSES if is_met(rule.classes[name])), "worse")
 
 
-def meets(text: TextLoss, limits: LossLimits) -> bool:
+def meets(text: accuracy.TextLoss, limits: accuracy.LossLimits) -> bool:
     return (
         text.perplexity_ratio.bound <= limits.perplexity_ratio
         and (limits.divergence is None or text.divergence.bound <= limits.divergence)
@@ -78,7 +78,7 @@ def meets(text: TextLoss, limits: LossLimits) -> bool:
     )
 
 
-def summarise_text(scores: TextScores, rule: LossRule, seed: int) -> TextLoss:
+def summarise_text(scores: TextScores, rule: accuracy.LossRule, seed: int) -> accuracy.TextLoss:
     """Return the figures in excess of eager PyTorch's, with bounds from resampled sequences."""
     import numpy as np
 
@@ -91,11 +91,11 @@ def summarise_text(scores: TextScores, rule: LossRule, seed: int) -> TextLoss:
 
     def bounded(
         values: npt.NDArray[np.float64], share: float, convert: Callable[[float], float]
-    ) -> BoundedFigure:
+    ) -> accuracy.BoundedFigure:
         bound = float(np.quantile(values[chosen].mean(axis=1), share))
-        return BoundedFigure(value=convert(float(values.mean())), bound=convert(bound))
+        return accuracy.BoundedFigure(value=convert(float(values.mean())), bound=convert(bound))
 
-    return TextLoss(
+    return accuracy.TextLoss(
         source=scores.source,
         sequences=count,
         positions=scores.positions,
@@ -106,11 +106,15 @@ def summarise_text(scores: TextScores, rule: LossRule, seed: int) -> TextLoss:
     )
 
 
-def compare_metric(own: UserMetric | None, baseline: UserMetric | None) -> MetricLoss | None:
+def compare_metric(
+    own: UserMetric | None, baseline: UserMetric | None
+) -> accuracy.MetricLoss | None:
     if own is None:
         return None
     reference = baseline.value if baseline else None
     recovery = None
     if own.value is not None and reference is not None and reference > 0:
         recovery = own.value / reference
-    return MetricLoss(value=own.value, baseline=reference, recovery=recovery, problem=own.problem)
+    return accuracy.MetricLoss(
+        value=own.value, baseline=reference, recovery=recovery, problem=own.problem
+    )

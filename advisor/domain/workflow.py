@@ -240,8 +240,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
 
     def title_of(self, arm: str) -> str:
         """Return what texts call an arm: the title, and the arm's option in parentheses."""
-        words = arm.removeprefix(self.id).lstrip("/").split("-")
-        option = " ".join(map(_spell, words))
+        option = " ".join(map(_spell, arm.removeprefix(self.id).lstrip("/").split("-")))
         return f"{self.title} ({option})" if option else self.title
 
     def arm(self, option: str) -> DeclaredArm:

@@ -25,7 +25,7 @@ WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
 TIMES_BEFORE_FIRST_CALLS = 4
 #: Share of the time of a run in which the reference outputs of one shape are computed, on a GPU and
 #: with half of the threads of a CPU. After it they are computed again in float32 at most.
-REFERENCE_SHARE, REFERENCE_SHARE_ON_CPU = 0.25, 0.75
+REFERENCE_SHARE, REFERENCE_SHARE_ON_CPU = 0.25, 0.5
 
 
 def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:

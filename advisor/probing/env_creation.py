@@ -160,8 +160,7 @@ def _build(
         target = ["--python", str(env_registry.interpreter_path(staging))]
         options = [*constraint, *excludes, *backend]
         requirements = [*environment.requirements, *settings.added]
-        install = ["pip", "install", *target, *options, *requirements]
-        run_uv(name, install, settings, lock_fd)
+        run_uv(name, ["pip", "install", *target, *options, *requirements], settings, lock_fd)
     settings.report(f"{name}: checking that it imports {', '.join(environment.imports)}")
     found = inspect(staging, environment, settings.inherited, keep_bytecode=True)
     if found.fault is not None:

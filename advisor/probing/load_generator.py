@@ -21,16 +21,10 @@ import msgspec
 
 from advisor.domain.import_path import SAFE_PATH
 from advisor.domain.serving import ServedRequest
+from advisor.probing import request_blocks
 from advisor.probing.env_variables import NO_TELEMETRY, without_python_paths
 from advisor.probing.nvml import MILLI
 from advisor.probing.processes import kill_worker
-from advisor.probing.request_blocks import (
-    GeneratorError,
-    PlannedBlock,
-    assign_records,
-    random_prompt,
-    read_records,
-)
 from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM
 from advisor.store.files import report_unwritable
@@ -61,7 +55,7 @@ class LoadGenerator:
         return self.config.catalogue.serving.request_seconds
 
     def send(
-        self, server: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
+        self, server: Serving, blocks: Sequence[request_blocks.PlannedBlock], gap_seconds: float
     ) -> list[tuple[ServedRequest, ...]]:
         """Send the blocks one after the other; return the requests of each, in their order.
 
@@ -83,20 +77,25 @@ class LoadGenerator:
                 tempfile.TemporaryDirectory(prefix="p3-", ignore_cleanup_errors=True)
             )
             self._run(server, directory, temporary, starts[-1])
-            records = read_records(directory / "out" / RECORDS)
+            records = request_blocks.read_records(directory / "out" / RECORDS)
             if not records:
                 message = f"it recorded no request; its log says: {log_reason(directory)}"
-                raise GeneratorError(message)
-        return assign_records(records, blocks, starts)
+                raise request_blocks.GeneratorError(message)
+        return request_blocks.assign_records(records, blocks, starts)
 
     def _trace(
-        self, server: Serving, blocks: Sequence[PlannedBlock], starts: Sequence[float]
+        self,
+        server: Serving,
+        blocks: Sequence[request_blocks.PlannedBlock],
+        starts: Sequence[float],
     ) -> Iterator[bytes]:
         stream = random.Random(f"{self.config.question.seed}/prompts")  # noqa: S311 - a trace, not a secret
         numbers = itertools.count()
         for block, start in zip(blocks, starts, strict=False):
             for request in block.requests:
-                prompt = random_prompt(stream, request.lengths.input_tokens, server.vocabulary)
+                prompt = request_blocks.random_prompt(
+                    stream, request.lengths.input_tokens, server.vocabulary
+                )
                 yield msgspec.json.encode(
                     {
                         "session_id": str(next(numbers)),
@@ -168,9 +167,9 @@ class LoadGenerator:
                 popen.stdin.close()
         if status:
             message = f"it exited with status {status}; its log says: "
-            raise GeneratorError(message + log_reason(directory))
+            raise request_blocks.GeneratorError(message + log_reason(directory))
         if status is None:
-            raise GeneratorError(f"it did not end within {limit:.0f} s")
+            raise request_blocks.GeneratorError(f"it did not end within {limit:.0f} s")
 
 
 def generator_variables(

@@ -205,8 +205,7 @@ class WorkerSession(WorkerPool):
             return
         used = monitor.used_bytes()
         yield from end
-        remaining = monitor.used_bytes_after_release(used)
-        freed = added_bytes(remaining, used)
+        freed = added_bytes(monitor.used_bytes_after_release(used), used)
         yield DeviceMemory(
             arm=arm,
             process=self.process_number(arm),
@@ -286,8 +285,7 @@ class WorkerSession(WorkerPool):
         yield from self._send_and_defer(arm, command, deferred)
         joules = increase(before, self._conditions_monitor.energy_joules())
         yield from deferred
-        process = self.process_number(arm)
-        yield EnergyMeasured(arm=arm, process=process, shape=shape, joules=joules)
+        yield EnergyMeasured(arm=arm, process=self.process_number(arm), shape=shape, joules=joules)
 
     def try_new_shapes(
         self, arms: Collection[str], limit_seconds: float | None = None

@@ -125,8 +125,7 @@ class Supervisor:
 
     def poll(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:
         """Return without a message after `timeout` seconds, or after an hour at the latest."""
-        first_deadline = min((worker.deadline for worker in self._workers), default=NEVER)
-        wait = first_deadline - self._clock()
+        wait = min((worker.deadline for worker in self._workers), default=NEVER) - self._clock()
         if timeout is not None:
             wait = min(wait, timeout)
         ready = self._selector.select(min(max(wait, 0.0), MAX_WAIT_SECONDS))

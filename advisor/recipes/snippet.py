@@ -315,8 +315,7 @@ def without_unused(script: str) -> str:
             dropped |= set(range(statement.lineno, (statement.end_lineno or 0) + 1))
         else:
             needed |= _names_read(statement)
-    kept = [line for number, line in enumerate(lines, start=1) if number not in dropped]
-    return "".join(kept)
+    return "".join([line for number, line in enumerate(lines, start=1) if number not in dropped])
 
 
 def _names_read(code: ast.AST) -> set[str]:

@@ -15,18 +15,10 @@ from advisor.ask.context import Context
 from advisor.decide import decision
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
+from advisor.domain import errors
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, Problem, encode
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint, Priorities
-from advisor.domain.errors import (
-    ExportFileError,
-    MissingExtraError,
-    OptionValueError,
-    PlatformError,
-    RunIsActiveError,
-    UserError,
-    choose_among,
-)
 from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.results import Platform, Results
 from advisor.domain.rubric import Rubric
@@ -49,11 +41,13 @@ def write(
     `MissingExtraError` if a library is missing.
     """
     if name not in REPORT_FORMATS:
-        raise OptionValueError(f"unknown format {name!r}", choose_among(name, REPORT_FORMATS))
+        raise errors.OptionValueError(
+            f"unknown format {name!r}", errors.choose_among(name, REPORT_FORMATS)
+        )
     try:
         content = REPORT_FORMATS[name](answer, run, elsewhere)
     except ModuleNotFoundError as problem:
-        raise MissingExtraError(
+        raise errors.MissingExtraError(
             f"the package {problem.name} is not installed", how_to_install("export")
         ) from problem
     return content if isinstance(content, bytes) else escape_control_chars(content).encode()
@@ -109,7 +103,9 @@ def answer_of_run(
     answer = decision.answer_from_stored(header, state, f"{run.directory}")
     in_progress, problem = is_active and not state.finished, answer.problem
     if in_progress and problem:
-        problem = Problem.of(RunIsActiveError("the run is still being measured", "wait for it"))
+        problem = Problem.of(
+            errors.RunIsActiveError("the run is still being measured", "wait for it")
+        )
     return msgspec.structs.replace(
         answer,
         in_progress=in_progress,
@@ -141,12 +137,12 @@ def _platforms_of(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
     for run in runs:
         other = run.header()
         if not is_same_work(other.question, header.question):
-            raise PlatformError(
+            raise errors.PlatformError(
                 f"run {other.run_id} measured another model or other sizes",
                 "name runs of the same model and sizes",
             )
         if other.device_name in devices:
-            raise PlatformError(
+            raise errors.PlatformError(
                 f"run {other.run_id} is on {other.device_name} too", "name one run for each device"
             )
         devices.add(other.device_name)
@@ -197,9 +193,11 @@ def read_answer(name: str) -> Answer:
         answer = ANSWERS.decode(content)
         check_bounds(answer)
     except OSError as problem:
-        raise ExportFileError(f"{name} cannot be read: {problem.strerror}", next_step) from problem
+        raise errors.ExportFileError(
+            f"{name} cannot be read: {problem.strerror}", next_step
+        ) from problem
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
-        raise ExportFileError(
+        raise errors.ExportFileError(
             f"{name} is not the answer of a run: {problem}", next_step
         ) from problem
     return answer
@@ -225,7 +223,7 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     events_bytes = size_of_events(str(run.directory))
     try:
         summary = AnswerSummary.of(answer_of_run(run))
-    except UserError as problem:
+    except errors.UserError as problem:
         return AnswerSummary(problem=Problem.of(problem))
     store.save_answer(entry, summary, events_bytes)
     return summary

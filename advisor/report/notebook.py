@@ -20,15 +20,9 @@ from advisor.ask.option_values import choose_priorities, parse_constraints
 from advisor.ask.run_options import RunOptions
 from advisor.decide.comparison import Comparison, compare_answers
 from advisor.decide.decision import answer_from_results
+from advisor.domain import errors
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.errors import (
-    MissingExtraError,
-    OptionValueError,
-    OutputFileError,
-    UserError,
-    reported_as,
-)
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
@@ -57,7 +51,7 @@ def reports_errors(function: Callable[Arguments, Returned]) -> Callable[Argument
     def call(*args: Arguments.args, **keywords: Arguments.kwargs) -> Returned:
         try:
             return function(*args, **keywords)
-        except UserError as problem:
+        except errors.UserError as problem:
             if hasattr(problem, "add_note"):  # from Python 3.11 on
                 problem.add_note(f"next: {problem.next_step}")
             raise
@@ -70,7 +64,9 @@ def priority_option(priorities: Mapping[str, float] | str) -> dict[str, str]:
     if isinstance(priorities, str):
         return {"preset": priorities}
     what, next_step = "priorities cannot be read", "pass a mapping of weights, or a preset's name"
-    with reported_as(OptionValueError, what, next_step, (AttributeError, TypeError, ValueError)):
+    with errors.reported_as(
+        errors.OptionValueError, what, next_step, (AttributeError, TypeError, ValueError)
+    ):
         weights = (f"{name}={weight:g}" for name, weight in priorities.items())
         return {"priority": ",".join(weights)}
 
@@ -164,8 +160,7 @@ class Report:
 
     def compare(self, before: Report, *, threshold: float = 0.05) -> Comparison:
         """Compare this run with an earlier one; `threshold` is a share."""
-        noise = self.catalogue.presets.noise
-        return compare_answers(before.answer, self.answer, threshold, noise)
+        return compare_answers(before.answer, self.answer, threshold, self.catalogue.presets.noise)
 
     @reports_errors
     def to_dataframe(self) -> pd.DataFrame:
@@ -177,7 +172,7 @@ class Report:
         try:
             import pandas as pd  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as problem:
-            raise MissingExtraError(
+            raise errors.MissingExtraError(
                 "pandas is not installed", how_to_install("notebook")
             ) from problem
         return pd.DataFrame(figures.rows(self.answer), columns=figures.COLUMNS)
@@ -187,7 +182,9 @@ class Report:
         """Write the format of the suffix; raise `OptionValueError` for one without a format."""
         path = pathlib.Path(file)
         content = answer_files.write(path.suffix[1:].lower(), self.answer, self._run)
-        with reported_as(OutputFileError, f"{path} cannot be written", "name another file"):
+        with errors.reported_as(
+            errors.OutputFileError, f"{path} cannot be written", "name another file"
+        ):
             path.write_bytes(content)
         return path
 

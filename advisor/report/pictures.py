@@ -172,8 +172,7 @@ def weight_map(
     parts = []
     for arm, region in regions.items():
         title = f"{arm} leads for {format_share(shares[arm])} of all weightings"
-        css_class = f"region s{marks[arm].colour}"
-        parts.append(svg.path("polygon", region, css_class, title))
+        parts.append(svg.path("polygon", region, f"region s{marks[arm].colour}", title))
     for arm, region in regions.items():
         if shares[arm] > SMALLEST_MARKED_SHARE:
             # The centre of its corners.

@@ -63,8 +63,7 @@ def encode_run(run: Run) -> bytes:
 
 def _without_directories(body: bytes) -> bytes:
     """Remove the directories of interpreters and of the model's files, also from messages."""
-    found = sorted(set(DIRECTORY.findall(body)), key=len, reverse=True)
-    names = b"|".join(map(re.escape, found))
+    names = b"|".join(map(re.escape, sorted(set(DIRECTORY.findall(body)), key=len, reverse=True)))
     # The escape of a new line ends with a letter.
     return re.sub(rb"(?:(?<![\w/.-])|(?<=\\n))(?:" + names + rb")", b"", body)
 

@@ -72,8 +72,7 @@ def resume(app: AdvisorApp, run: Run) -> None:
     def begin(drafted: DraftRun) -> None:
         app.run_controller.run(run, drafted.question.wait_seconds)
 
-    kept = f"{question}  What it has measured is kept."
-    start(app, draft, kept, begin, describe)
+    start(app, draft, f"{question}  What it has measured is kept.", begin, describe)
 
 
 def start(
@@ -181,8 +180,7 @@ def _task(question: Question) -> str:
 def find_quiet_problems(run: DraftRun | Header, context: Context) -> tuple[str, ...]:
     """Observe the machine for about a second and return what keeps it from being quiet."""
     limits = run.catalogue.presets.quiet
-    read = quiet.activity_reader(run.machine, run.question.gpus, context)
-    check = quiet.check_now(read, limits)
+    check = quiet.check_now(quiet.activity_reader(run.machine, run.question.gpus, context), limits)
     return tuple(describe_problem(problem, check.activity) for problem in check.problems)
 
 

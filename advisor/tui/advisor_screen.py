@@ -42,8 +42,7 @@ class TitleBar(Horizontal):
         self.set_interval(STATUS_SECONDS, self._draw_status)
 
     def set_text(self, left: Text, right: str = "") -> None:
-        title = Text.assemble((" p3 ", "bold reverse"), " ", left)
-        self._title.update(title, layout=False)
+        self._title.update(Text.assemble((" p3 ", "bold reverse"), " ", left), layout=False)
         self._right = panels.printable(right, self.app.size.width - TITLE_WIDTH)
         self._draw_status()
 

@@ -274,8 +274,7 @@ under the cursor, as p3-advisor compare does; esc unmarks it. t edits a note, d 
 
     def action_compare(self) -> None:
         # Ids begin with the time, so that the older run comes first.
-        pair = sorted((self._marked or "", self._entry.run_id))
-        self.app.run_in_terminal(["compare", *pair])
+        self.app.run_in_terminal(["compare", *sorted((self._marked or "", self._entry.run_id))])
 
     def action_note(self) -> None:
         from advisor.tui.dialogs import LineDialog

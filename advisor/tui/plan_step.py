@@ -191,8 +191,7 @@ def find_environment(workflow: Workflow, excluded: Excluded) -> Environment | No
 
     An arm that is excluded alone may lack that of its quantiser: others run in the workflow's.
     """
-    quantiser = workflow.arm(excluded.option).quantiser
-    needed = quantiser if excluded.option else workflow.environment
+    needed = workflow.arm(excluded.option).quantiser if excluded.option else workflow.environment
     return needed if needed and needed.kind == "own" else None
 
 

@@ -91,8 +91,7 @@ class ProgramCell:
         if with_logprobs and score and isinstance(reference, text_reference.TokenReference):
             pairs = zip(self.device_inputs, reference.tokens, strict=True)
             scored = (score(value, tokens, reference.rows) for value, tokens in pairs)
-        produced = run_program(self.workflow, self.program, self.device_inputs)
-        return self.judge(produced, scored)
+        return self.judge(run_program(self.workflow, self.program, self.device_inputs), scored)
 
     def judge(
         self, produced: Iterable[list[Any]], scored: Iterable[TokenLogprobs] = ()

@@ -87,8 +87,7 @@ def save_reference(
 
 def load_reference(file: pathlib.Path) -> TokenReference:
     """Read what `save_reference` wrote, except for the log probabilities."""
-    reference = arrays.load(file, TokenReference, FidelityMetrics)
-    return dataclasses.replace(reference, file=file)
+    return dataclasses.replace(arrays.load(file, TokenReference, FidelityMetrics), file=file)
 
 
 TOP_TOKENS = 5

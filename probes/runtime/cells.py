@@ -215,8 +215,7 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.VisitSize:
     warmed_up = timing.warm_up(timer, request.warmup_seconds, cell.shape)
     size = timing.size_visit(warmed_up.typical_seconds, request.visit_seconds)
     if times_first_token:
-        count = min(size.calls, MAX_FIRST_TOKEN_CALLS)
-        size = dataclasses.replace(size, first_token_calls=count)
+        size = dataclasses.replace(size, first_token_calls=min(size.calls, MAX_FIRST_TOKEN_CALLS))
     job.channel.send(warmed_up)
     return size
 

@@ -162,8 +162,7 @@ def arrange(values: Any, name: str, architecture: str, config: dict[str, Any]) -
     if architecture == "LLAMA" and (".q_proj." in name or ".k_proj." in name):
         query = ".q_proj." in name
         heads = config["num_attention_heads" if query else "num_key_value_heads"]
-        pairs = values.reshape(heads, 2, -1, *values.shape[1:])
-        return pairs.swapaxes(1, 2).reshape(values.shape)
+        return values.reshape(heads, 2, -1, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
     if architecture == "GPT2" and ".c_" in name and values.ndim > 1:
         return values.T
     return values

@@ -98,8 +98,7 @@ def answer_task() -> None:
 
     def report_failure(kind: Any, problem: Any, trace: Any) -> None:
         sys.__excepthook__(kind, problem, trace)
-        reason = " ".join(f"{kind.__name__}: {problem}".split())
-        stdout.write(json.dumps({"failed": reason[:400]}))
+        stdout.write(json.dumps({"failed": " ".join(f"{kind.__name__}: {problem}".split())[:400]}))
         stdout.flush()
 
     sys.excepthook = report_failure

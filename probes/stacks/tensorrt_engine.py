@@ -114,8 +114,7 @@ def build_plan(
 
 def load_engine(trt: Any, plan: Any, log: EngineLog) -> Any:
     """Load the plan; raise `UnsupportedError` if TensorRT refuses it, as for another GPU."""
-    runtime = trt.Runtime(make_logger(trt, log))
-    engine = runtime.deserialize_cuda_engine(plan)
+    engine = trt.Runtime(make_logger(trt, log)).deserialize_cuda_engine(plan)
     if engine is not None:
         return engine
     failure = log.failure("the engine does not load")

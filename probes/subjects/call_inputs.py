@@ -80,8 +80,7 @@ def are_different_tensors(values: Sequence[Any]) -> bool:
 
 def detach(value: Any) -> Any:
     tensors: list[torch.Tensor] = []
-    structure = _take_out(value, tensors)
-    return fill(structure, [tensor.detach().cpu() for tensor in tensors])
+    return fill(_take_out(value, tensors), [tensor.detach().cpu() for tensor in tensors])
 
 
 def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:

@@ -115,8 +115,7 @@ def keyword_names(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple
 def call_factory(target: str) -> object:
     """Import what `target` names and call it; exceptions of the user's code pass through."""
     module_or_file, _, name = target.rpartition(":")
-    module = import_module_or_file(module_or_file)
-    factory = getattr(module, name, None)
+    factory = getattr(import_module_or_file(module_or_file), name, None)
     if isinstance(factory, torch.nn.Module):
         raise ModelError(f"{target!r} is a module, not a function that returns one", CONTRACT)
     if not callable(factory):

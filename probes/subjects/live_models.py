@@ -152,7 +152,6 @@ def _first_line(problem: Exception) -> str:
 def _create_folder(
     module: torch.nn.Module, content: bytes, directory: pathlib.Path
 ) -> pathlib.Path:
-    name = f"{type(module).__name__}-{hashlib.sha256(content).hexdigest()[:8]}"
-    folder = directory / name
+    folder = directory / f"{type(module).__name__}-{hashlib.sha256(content).hexdigest()[:8]}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

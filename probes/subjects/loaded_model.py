@@ -114,8 +114,7 @@ def floating_dtype(model: LoadedModel) -> torch.dtype:
     weights = {each for layer in layers for each in layer.parameters(recurse=False)}
     everything = (*model.module.parameters(), *model.module.buffers())
     inputs = (each.dtype for each in model.arguments if each.dtype in PRECISIONS)
-    candidates = (*_by_elements(weights), *inputs, *_by_elements(everything))
-    return next(iter(candidates), torch.float32)
+    return next(iter((*_by_elements(weights), *inputs, *_by_elements(everything))), torch.float32)
 
 
 def _by_elements(tensors: Iterable[torch.Tensor]) -> list[torch.dtype]:

@@ -35,8 +35,7 @@ def build(
     loaded = aoti_load_package(str(package), run_single_threaded=is_captured)
     limits = onnx_export.size_limits(request)
     if limits:  # which the package does not check
-        lines = integration(subject, request)
-        loaded = pytorch.compile_call(lines, compiled=loaded, torch=torch)
+        loaded = pytorch.compile_call(integration(subject, request), compiled=loaded, torch=torch)
     program = TorchProgram(subject, loaded, facts={"limits": limits})
     return cuda_graphs.capture(program, inputs) if is_captured else program
 

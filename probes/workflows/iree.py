@@ -93,8 +93,7 @@ def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:
         index = runtime.ParameterIndex()
         index.load(str(archive))
         provider = index.create_provider(scope=PARAMETER_SCOPE)
-        weights = runtime.create_io_parameters_module(context.instance, provider)
-        context.add_vm_module(weights)
+        context.add_vm_module(runtime.create_io_parameters_module(context.instance, provider))
     context.add_vm_module(loaded)
     name = next(
         name

@@ -87,8 +87,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProg
     pytorch.move_weights_to_host(subject)
     weights, function = extract(subject)
     arrays = tuple(map(jax.dlpack.from_dlpack, subject.tensors(inputs)))
-    compiled = jax.jit(function).lower(weights, arrays).compile()
-    facts = {"compiled": compiled, "weights": weights}
+    facts = {"compiled": jax.jit(function).lower(weights, arrays).compile(), "weights": weights}
     call = pytorch.compile_call(integration(subject, request), jax=jax, **facts)
     return XlaProgram(subject, call, facts=facts)
 

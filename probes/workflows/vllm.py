@@ -235,8 +235,7 @@ def quantised_engagement(engine: Any, wanted: Collection[str] = QUANTISED) -> En
             sizes[kind] += size
     share = sum(sizes[kind] for kind in wanted) / sizes.total() if sizes else 0.0
     described = f"the bytes of the layers' weights are stored as {' or '.join(sorted(wanted))}"
-    total = sum(size for *_, size in weights)
-    return stored_weights_engagement(elements, share, described, total)
+    return stored_weights_engagement(elements, share, described, sum(size for *_, size in weights))
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:

@@ -133,8 +133,7 @@ def test_a_long_clean_call_is_tried_once(clock: FakeClock, seconds: float, tries
 def test_one_stall_of_the_machine_does_not_make_a_long_call_late(clock: FakeClock) -> None:
     waits = iter([0.0, 0.0, 0.1, *[0.0] * 20])
     timer = Timer(lambda _: clock.advance(0.6), ["input"], no_synchronize)
-    late = device_work.late_share_on_device(timer, lambda: clock.advance(next(waits)))
-    assert late == 0.0
+    assert device_work.late_share_on_device(timer, lambda: clock.advance(next(waits))) == 0.0
 
 
 #: Profiles a call of eager PyTorch and prints its profile and whether Inductor was imported.

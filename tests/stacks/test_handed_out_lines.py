@@ -227,7 +227,6 @@ def test_the_lines_of_a_cuda_graph_are_all_shown() -> None:
 def test_a_replayed_graph_reads_the_present_inputs() -> None:
     captured, graph = (torch.zeros(2),), mock.Mock()
     lines = cuda_graphs.integration("model(*inputs)")
-    call = pytorch.compile_call(lines, captured=captured, graph=graph, output=None)
-    call(torch.ones(2))
+    pytorch.compile_call(lines, captured=captured, graph=graph, output=None)(torch.ones(2))
     assert captured[0].tolist() == [1, 1]
     graph.replay.assert_called_once_with()

@@ -92,8 +92,7 @@ def test_keyword_inputs_are_all_kept(tmp_path: pathlib.Path) -> None:
     module = types.ModuleType("__main__")
     exec(GAPS, module.__dict__)
     inputs = {"x": torch.ones(2, 3), "scale": {"by": torch.full((2, 3), 2.0)}, "shift": 5}
-    name = save_live_model(module.Gaps(), inputs, tmp_path)
-    program = torch.export.load(name).module()
+    program = torch.export.load(save_live_model(module.Gaps(), inputs, tmp_path)).module()
     assert (program(torch.ones(4, 3), torch.full((4, 3), 3.0)) == 8).all()
 
 

@@ -39,8 +39,7 @@ def test_the_notebook_runs_in_a_kernel(
         question.source = question.source.replace(old, new)
     simulate = SIMULATE.format(probes=str(fake_probes), catalogue=str(fake_catalogue))
     made.cells.insert(1, nbformat.v4.new_code_cell(simulate))
-    executed = notebook.execute(made, tmp_path)
-    _, _, _, run, frame, decided = executed.cells
+    _, _, _, run, frame, decided = notebook.execute(made, tmp_path).cells
     progress, summary = outputs(run)
     assert "<progress" in progress
     assert "pytorch-eager" in summary

@@ -59,8 +59,7 @@ class AppOnRecordedMachine(AdvisorApp):
     def _draft(self, _: AdvisorApp, **__: str) -> DraftRun:
         machine, question = self.header.machine, self.header.question
         # No path of the machine stands in a picture.
-        software = replace(machine.software, executable="python")
-        machine = replace(machine, software=software)
+        machine = replace(machine, software=replace(machine.software, executable="python"))
         plan = planning.plan(question, machine, self.catalogue)
         return DraftRun(self.catalogue, machine, question, plan)
 

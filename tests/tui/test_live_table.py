@@ -208,8 +208,7 @@ def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
     raced = replace(raced, plan=builders.plan("compiled"), finished=False)
     stages = set()
     for phase in ("measure", "sustain", "diagnose", "new-shapes", "done"):
-        made = builders.process(*builders.visits([0.1]))
-        worker = replace(made, outcome=None, phase=phase)
+        worker = replace(builders.process(*builders.visits([0.1])), outcome=None, phase=phase)
         state = replace(raced, processes={"compiled": (worker,)})
         stage = stage_of(state, "compiled")
         assert ("final outputs" in stage) == (phase == "done")
@@ -272,8 +271,7 @@ def test_the_answer_so_far_is_that_of_a_run_that_stops_now(
     monkeypatch.setattr(followed_run, "answer_from_state", lambda *run: evaluated.append(run))
     followed = FollowedRun(made_run)
     followed.refresh()
-    rank = builders.known(followed.ranking_job(0.0))
-    rank()
+    builders.known(followed.ranking_job(0.0))()
     assert evaluated == [(followed.header, followed.state)]
 
 

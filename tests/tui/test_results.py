@@ -117,8 +117,7 @@ def test_the_panes_of_a_run_without_an_answer_say_why() -> None:
 
 
 def test_the_pane_of_what_is_not_measured_says_what_was_not_asked_for() -> None:
-    made = read_answer(str(EVIDENCE / "h200-minilm-float32.json"))
-    pane = render_pane(made, "unmeasured")
+    pane = render_pane(read_answer(str(EVIDENCE / "h200-minilm-float32.json")), "unmeasured")
     assert "Only what was asked for was measured." in pane
     assert r"left out \(4\): " in pane
     assert "Every workflow" not in pane

@@ -271,8 +271,7 @@ async def test_without_colour_the_cursor_and_the_row_of_the_list_are_visible(
 
         def marked(attribute: str, widget: str) -> str:
             """Return the text with this attribute in the first line of a widget."""
-            strips = setup._compositor.render_strips()
-            line = strips[setup.query_one(widget).region.y]
+            line = setup._compositor.render_strips()[setup.query_one(widget).region.y]
             return "".join(each.text for each in line if getattr(each.style, attribute))
 
         await pilot.wait_for(lambda: marked("reverse", "#model") == "d")

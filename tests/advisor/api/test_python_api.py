@@ -152,8 +152,7 @@ def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
         run.answer.unmeasured
     )
     best = run.answer.ranking[0]
-    first = frame[(frame.arm == best.arm)].iloc[0]
-    assert first.seconds_median == best.cells[0].seconds.median
+    assert frame[(frame.arm == best.arm)].iloc[0].seconds_median == best.cells[0].seconds.median
 
 
 def test_a_dataframe_without_pandas_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,5 +242,4 @@ def test_several_lengths_are_one_run_with_a_mix_and_progress_is_on_standard_erro
     assert " s: quick: build" in printed.err
     assert [each.share for each in found.answer.question.lengths] == [0.75, 0.25]
     table = found.to_dataframe()
-    quick = table[table["arm"] == "quick"]
-    assert list(quick["input_tokens"]) == [8, 32]
+    assert list(table[table["arm"] == "quick"]["input_tokens"]) == [8, 32]

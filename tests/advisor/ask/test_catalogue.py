@@ -240,8 +240,7 @@ def test_an_onnx_file_needs_no_export_step() -> None:
     found = [each for each in SHIPPED.workflows if "onnx" in each.input_formats and each.has_probe]
     assert found
     for workflow in found:
-        chosen = workflow.for_question(asked)
-        assert chosen.declared.export_step.value is False, workflow.id
+        assert workflow.for_question(asked).declared.export_step.value is False, workflow.id
         assert workflow.for_question(builders.question()).declared.export_step.value is True
 
 

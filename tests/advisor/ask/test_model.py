@@ -292,8 +292,7 @@ def test_a_directory_without_a_configuration_or_its_model_type_is_an_error(
 def test_a_pointer_of_git_lfs_is_an_error(here: pathlib.Path, name: str) -> None:
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     if name == "model":
-        directory = make_model(here / name, "model.safetensors")
-        (directory / "model.safetensors").write_bytes(pointer)
+        (make_model(here / name, "model.safetensors") / "model.safetensors").write_bytes(pointer)
     else:
         (here / name).write_bytes(pointer)
     with pytest.raises(errors.ModelRefusedError) as problem:

@@ -223,11 +223,9 @@ def test_a_language_model_that_does_not_fit_is_told_how_many_gpus_hold_it() -> N
     """7e10 weights in float16 have 130 GiB: 8 cards of 24 GiB hold them, and 4 do not."""
     model = TransformersModel(name="big", weights="random", parameters=int(7e10))
     asked = builders.question(**{**ASKED, "model": model, "task": "serve"})
-    advice = builders.known(obstacles.advise_more_gpus(asked, CARD))
-    assert "--gpus-per-model 8" in advice
+    assert "--gpus-per-model 8" in builders.known(obstacles.advise_more_gpus(asked, CARD))
     split = builders.replace(asked, further_gpus=tuple(map(str, range(7))))
     assert obstacles.advise_more_gpus(split, CARD) is None
     assert obstacles.find_shortage(builders.workflow(), split, CARD) is None
     assert obstacles.find_shortage(builders.workflow(), asked, CARD) is not None
-    forward = builders.replace(asked, task="forward")
-    assert obstacles.advise_more_gpus(forward, CARD) is None
+    assert obstacles.advise_more_gpus(builders.replace(asked, task="forward"), CARD) is None

@@ -117,8 +117,7 @@ def test_the_baseline_is_measured_with_the_chosen_workflows(
 def test_what_is_left_out_has_a_reason_and_nothing_takes_its_place(
     names: tuple[str, ...], arms: list[str]
 ) -> None:
-    slow = DeclaredArm(on_request=("cpu",))
-    one = builders.workflow("one", arms={**TUNED, "slow": slow})
+    one = builders.workflow("one", arms={**TUNED, "slow": DeclaredArm(on_request=("cpu",))})
     absent = builders.workflow("absent", environment=OWN)
     made = plan(one, builders.workflow("two"), absent, leave_out=names)
     assert [each.id for each in made.distinct] == [BASELINE, *arms]
@@ -182,8 +181,7 @@ def test_an_arm_for_another_device_or_task_is_excluded_with_a_reason(
 
 
 def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:
-    known = builders.shipped_catalogue()
-    workflow = known.by_id["onnxruntime-cpu"]
+    workflow = builders.shipped_catalogue().by_id["onnxruntime-cpu"]
     for model, arms in ((OnnxModel(name="a.onnx"), 2), (builders.question().model, 3)):
         made = plan(builders.workflow(builders.BASELINE), workflow, model=model)
         own = [each for each in made.arms if each.workflow == workflow.id and not each.duplicate_of]
@@ -373,6 +371,5 @@ def test_the_environment_is_not_missed_where_no_arm_needs_it() -> None:
 def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     workflow: str, builds_alone: bool
 ) -> None:
-    engine = builders.shipped_catalogue().by_id[workflow]
-    arms = list_arms(engine, "cuda")
+    arms = list_arms(builders.shipped_catalogue().by_id[workflow], "cuda")
     assert {each.builds_alone for each in arms} == {builds_alone}

@@ -340,8 +340,7 @@ def test_a_workflow_that_is_not_measured_is_never_suggested() -> None:
 
 def test_a_model_is_split_over_equal_gpus_that_cuda_sees() -> None:
     gpus = [builders.gpu(index=index, uuid=f"GPU-{index}") for index in range(4)]
-    other = builders.gpu(index=4, uuid="GPU-4", name="NVIDIA H200")
-    machine = builders.gpu_machine(other, *gpus)
+    machine = builders.gpu_machine(builders.gpu(index=4, uuid="GPU-4", name="NVIDIA H200"), *gpus)
     split = resolve(RunOptions(gpu="1", gpus_per_model=3, **SERVED), machine, SHIPPED)
     assert split.gpus == ("GPU-1", "GPU-0", "GPU-2")
     assert split.devices_per_model == 3

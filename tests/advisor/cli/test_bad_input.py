@@ -118,8 +118,7 @@ def test_a_home_that_is_not_writable_is_an_error(
 def test_both_flags_of_json_together_are_an_error(
     arguments: tuple[str, ...], home: pathlib.Path, run_program: RunProgram
 ) -> None:
-    answer = run_program(*arguments)
-    assert_user_error(answer, OptionValueError.exit_code, "different formats")
+    assert_user_error(run_program(*arguments), OptionValueError.exit_code, "different formats")
     assert not home.exists()
 
 
@@ -151,8 +150,7 @@ def test_an_option_is_listed_below_the_title_of_its_group() -> None:
     listed = [option for title in titles for option in sections[title]]
     known = [f"--{name.replace('_', '-')}" for name in RunOptions.__struct_fields__]
     assert sorted(listed) == sorted(known)
-    own = ["--open", "--theme", "--no-color"]
-    assert sections[last] == [*own, "--no-mouse", "--help"]
+    assert sections[last] == [*["--open", "--theme", "--no-color"], "--no-mouse", "--help"]
     assert sections["Servers under load"][:2] == ["--ttft", "--itl"]
 
 

@@ -244,8 +244,7 @@ def test_a_report_is_written_in_each_format(
     assert [file.suffix for file in files] == [".html", ".md", ".csv", ".json"]
     assert "quick" in files[0].read_text()
     assert files[3].read_text() == run_cli("show", recorded.name, "--json").stdout
-    printed = run_cli("report", recorded.name, "-f", "md", "-o", "-").stdout
-    assert printed == files[1].read_text()
+    assert run_cli("report", recorded.name, "-f", "md", "-o", "-").stdout == files[1].read_text()
     assert run_cli("report", recorded.name, "--format", "pdf").returncode == 2
     assert "cannot be written" in run_cli("report", recorded.name, "-o", str(files[0])).stderr
     exported = run_cli("report", recorded.name, "--to", "parquet")
@@ -279,8 +278,7 @@ def test_a_recipe_that_cannot_be_written_is_refused(
     shadowing = run_cli("recipe", recorded.name, "pytorch-eager", "-o", "json.py")
     assert (shadowing.returncode, (tmp_path / "json.py").exists()) == (2, False), shadowing.stderr
     (tmp_path / "net.py").write_text("mine")
-    overwriting = run_cli("recipe", recorded.name, "pytorch-eager", "-o", "net.py")
-    assert_error(overwriting, 2)
+    assert_error(run_cli("recipe", recorded.name, "pytorch-eager", "-o", "net.py"), 2)
     assert (tmp_path / "net.py").read_text() == "mine"
 
 

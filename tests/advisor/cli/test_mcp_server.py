@@ -234,8 +234,7 @@ def test_a_regression_fails_and_is_one_comment_of_the_pull_request(
 
 
 def test_runs_that_are_not_comparable_fail_with_a_summary(tmp_path: pathlib.Path) -> None:
-    other = str(EVIDENCE / "cpu-vit-base-float32.json")
-    answer = run_action(tmp_path, 1.0, BASELINE=other)
+    answer = run_action(tmp_path, 1.0, BASELINE=str(EVIDENCE / "cpu-vit-base-float32.json"))
     assert answer.returncode == 2, answer.stderr
     assert (tmp_path / "output").read_text().strip() == "conclusion=not-comparable"
     assert "No verdict" in (tmp_path / "summary.md").read_text()

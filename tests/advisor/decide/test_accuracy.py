@@ -114,8 +114,7 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
 
 
 def test_unchecked_outputs_of_the_advised_baseline_leave_the_choice_clear() -> None:
-    unseen = Accuracy(fault="uncompared", unseen=("int",))
-    slow = with_accuracy("slow", 0.5, "unchecked", unseen)
+    slow = with_accuracy("slow", 0.5, "unchecked", Accuracy(fault="uncompared", unseen=("int",)))
     found = advise_by_accuracy(slow, baseline=slow.correctness)
     assert (found.advice.arm, found.decision.word) == (BASELINE, "CLEAR")
     assert not built_answers.headline(found.answer, "accuracy")

@@ -156,8 +156,7 @@ def test_an_arm_that_the_user_skipped_is_not_left_out_for_time() -> None:
 
 
 def test_an_arm_without_all_batch_sizes_has_no_measurement() -> None:
-    state = at_sizes(pytorch_eager={1: 0.4, 4: 0.4}, compiled={1: 0.1})
-    results = summarise(state, TWO_SIZES)
+    results = summarise(at_sizes(pytorch_eager={1: 0.4, 4: 0.4}, compiled={1: 0.1}), TWO_SIZES)
     assert [entry.arm for entry in results.measurements] == [BASELINE]
 
 

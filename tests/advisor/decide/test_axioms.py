@@ -82,8 +82,7 @@ class Run:
 
 
 def measurement_of(arm: Arm, between: float) -> Measurement:
-    half = math.log1p(arm.spread)
-    total = math.hypot(half, 1.96 * between if arm.spread else 0.0)
+    total = math.hypot(math.log1p(arm.spread), 1.96 * between if arm.spread else 0.0)
     interval = Interval(
         value=arm.speedup,
         low=arm.speedup * math.exp(-total),
@@ -338,8 +337,7 @@ def test_a_larger_error_of_any_arm_changes_no_advice_but_that_to_lose_accuracy()
         arm = draw.choice(run.arms)
         vague = builders.replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
         before, after = decide(run), decide(run.with_arm(vague))
-        is_unproven = after.of(before.advised.arm).unproven
-        assert (after.advised.arm != before.advised.arm) <= is_unproven
+        assert (after.advised.arm != before.advised.arm) <= after.of(before.advised.arm).unproven
 
 
 def test_a_loss_of_accuracy_needs_a_gain_that_is_shown() -> None:
@@ -390,8 +388,7 @@ def test_an_error_that_makes_those_of_rivals_look_alike_raises_no_certainty() ->
     rivals = tuple(Arm(f"arm{number}", 1.5, 0.4) for number in range(6))
     shares = []
     for spread in (0.005, 0.2, 0.4):
-        run = Run((Arm("first", 1.6, spread), *rivals), builders.priorities(), 0.002)
-        found = decide(run)
+        found = decide(Run((Arm("first", 1.6, spread), *rivals), builders.priorities(), 0.002))
         assert found.advised.arm == "first"
         shares.append(found.decision.certainty)
     assert shares == sorted(shares, reverse=True)
@@ -400,8 +397,7 @@ def test_an_error_that_makes_those_of_rivals_look_alike_raises_no_certainty() ->
 @pytest.mark.parametrize("gain", [0.9, 0.999, 1.0, 1.01])
 def test_eager_stays_where_an_arm_of_equal_grades_gains_nothing(gain: float) -> None:
     for _, run in random_runs(7, 20):
-        facts = {"target_needs": "runtime"}
-        same = Arm("same", gain, 0.01, tuple(facts.items()))
+        same = Arm("same", gain, 0.01, tuple({"target_needs": "runtime"}.items()))
         found = decide(Run((same,), builders.priorities(), run.between))
         assert found.advised.arm == builders.BASELINE
 

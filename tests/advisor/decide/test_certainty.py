@@ -65,8 +65,7 @@ def test_nothing_is_decided_without_a_second_workflow_that_may_lead(
 
 
 def test_an_arm_that_is_alone_has_no_word() -> None:
-    alone = against_baseline()
-    _, found = assess(alone, outstanding={"late": 9.0})
+    _, found = assess(against_baseline(), outstanding={"late": 9.0})
     assert (found.word, found.certain, found.outstanding) == (None, False, ("late",))
 
 
@@ -170,8 +169,7 @@ def timed_twice(found: Results, *arms: str) -> Results:
 
 
 def test_one_process_of_each_arm_is_not_clear() -> None:
-    found = against_baseline(measured("fast", 5.0), measured("slow", 1.1))
-    alone = timed_twice(found)
+    alone = timed_twice(against_baseline(measured("fast", 5.0), measured("slow", 1.1)))
     _, made = assess(alone)
     assert (made.word, made.timed_once, made.needed_repetitions) == ("LIKELY", ("fast",), 1)
     _, of_others = assess(alone, builders.priorities(0, 50, 50))
@@ -209,8 +207,7 @@ def test_where_two_estimates_contradict_each_other_either_is_as_likely() -> None
         busy = replace(cell, speedup=unknown, fastest_calls=fastest_calls)
         cells = (busy, replace(busy, shape=Shape(16)))
         entry = replace(measured("busy", 0.22), speedup=unknown, cells=cells)
-        errors = speedup_errors(against_baseline(entry), ["busy"])
-        logs = draw_log_speedups(errors, seed=0)
+        logs = draw_log_speedups(speedup_errors(against_baseline(entry), ["busy"]), seed=0)
         found.append((logs > 0).mean())
         assert math.log(0.01) < logs.mean() < 0
     normal, either = found

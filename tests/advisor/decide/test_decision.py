@@ -109,8 +109,7 @@ def test_a_constraint_only_removes(
         assert bound.recommendation.arm in kept
         assert scores[bound.recommendation.arm] >= least
         advice = bound.recommendation
-        others = {advice.runner_up, *(flip.to for flip in advice.flips)}
-        assert others - {None} <= set(kept)
+        assert {advice.runner_up, *(flip.to for flip in advice.flips)} - {None} <= set(kept)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +188,7 @@ def test_an_answer_decided_again_is_the_answer_of_the_run_decided_so(
 
 
 def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(made_run: Run) -> None:
-    required = (Constraint("speedup", ">=", 1000.0),)
-    barred = read_back(answer_of_run(made_run, constraints=required))
+    barred = read_back(answer_of_run(made_run, constraints=(Constraint("speedup", ">=", 1000.0),)))
     assert barred.recommendation is None
     assert barred.problem is not None
     assert barred.problem.name == "nothing-viable"

@@ -259,8 +259,7 @@ LOG_TRUTH = math.log(2.0)
 
 
 def test_the_level_lies_between_the_fastest_times() -> None:
-    times = [[3.0, 1.0, 2.0], [5.0, 4.0]]
-    level = undisturbed_level(times)
+    level = undisturbed_level([[3.0, 1.0, 2.0], [5.0, 4.0]])
     assert level == pytest.approx(1.0 + FASTEST_SHARE * 4)
     assert undisturbed_level([[7.0]]) == 7.0
 

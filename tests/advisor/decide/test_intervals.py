@@ -119,8 +119,7 @@ def test_the_median_interval_is_the_narrowest_that_has_the_confidence(count: int
         """Return the probability that the median lies outside the order statistics of this rank."""
         return Fraction(2 * sum(math.comb(count, below) for below in range(rank)), 2**count)
 
-    values = random.Random(0).sample(range(1, count + 1), count)
-    bounds = median_interval(values)
+    bounds = median_interval(random.Random(0).sample(range(1, count + 1), count))
     rank = int(bounds[0]) if bounds else 0
     if bounds:
         assert bounds[1] == count + 1 - rank
@@ -224,8 +223,7 @@ def test_a_duplicate_that_differs_widens_the_intervals_of_all_arms() -> None:
 
 
 def test_an_arm_that_differs_from_process_to_process_counts_more_for_itself() -> None:
-    steady = [(0.5,) * 4, (0.5,) * 4]
-    variances = variances_of(steady=steady, lucky=[(0.5,) * 4, (0.9,) * 4])
+    variances = variances_of(steady=[(0.5,) * 4, (0.5,) * 4], lucky=[(0.5,) * 4, (0.9,) * 4])
     assert variances["lucky"].value > variances["steady"].value > 2 * 2e-4
 
 

@@ -282,8 +282,7 @@ def test_stalled_calls_are_counted_in_timed_and_warmup_calls() -> None:
 def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:
     """Half of the rounds take twice as long, and a slow round has one fast visit of the arm."""
     baseline = [0.4, 0.4, 0.4, 0.8, 0.8, 0.8]
-    times = [0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
-    results = summarise(run_with(*times, against=baseline), RACES)
+    results = summarise(run_with(*[0.1, 0.1, 0.2, 0.2, 0.2, 0.2], against=baseline), RACES)
     (eager,), (compiled,) = (each.cells for each in results.measurements)
     assert eager.seconds.median == pytest.approx(0.6)
     ratio = eager.seconds.median / compiled.seconds.median
@@ -409,7 +408,6 @@ def test_a_change_of_speed_during_the_race_is_a_figure_of_its_cell() -> None:
         {arm: builders.process(*builders.visits(each)) for arm, each in seconds.items()},
         last_groups={1: tuple(seconds)},
     )
-    races = results_by_shape(state, builders.question())
-    results = summarise(state, races)
+    results = summarise(state, results_by_shape(state, builders.question()))
     shifts = {entry.arm: [cell.shift for cell in entry.cells] for entry in results.measurements}
     assert shifts == {BASELINE: [0.0], "compiled": [pytest.approx(0.25)]}

@@ -267,5 +267,4 @@ def test_an_optional_unknown_fact_is_left_out() -> None:
     criterion = builders.replace(CRITERION, grades=(SPEED, SECONDS, optional))
     facts = grades.ArmFacts({**BEST, "artefact_scope": None}, {})
     assert grades.rate(criterion, facts, RUBRIC).tier == 3
-    alone = builders.replace(CRITERION, grades=(optional,))
-    assert grades.rate(alone, facts, RUBRIC).grade == 0.0
+    assert grades.rate(builders.replace(CRITERION, grades=(optional,)), facts, RUBRIC).grade == 0.0

@@ -112,8 +112,7 @@ def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
     question = builders.question(load=LOAD, price_per_hour=3.6)
     blocks = (block(2.0, 40, 0), block(4.0, 38, 2), block(4.0, 37, 3), block(8.0, 1, 40))
     refused = request(ttft=None, itl=None, failure="refused")
-    failed = replace(block(9.0, 0, 0), requests=(refused,))
-    state = state_of((*blocks, failed))
+    state = state_of((*blocks, replace(block(9.0, 0, 0), requests=(refused,))))
     found = serving.goodput_of_arm(state, "slow", LOAD, 0)
     served = serving.summarise_server(state, "slow", found, question, 0.01)
     counts = [(level.rate, level.requests) for level in served.levels]
@@ -344,8 +343,7 @@ def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
 
 @pytest.mark.parametrize(("coarse", "descents"), [(False, 4), (True, 2)])
 def test_rates_below_a_ladder_that_failed_are_tried(coarse: bool, descents: int) -> None:
-    ladder = (0.4, 0.6, 0.8, 1.0)
-    search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=ladder)
+    search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8, 1.0))
     searched(search, met=10, coarse=coarse)
     assert sum(block.rate < 4 for block in search.blocks) == descents
     assert search.blocks[-1].rate < 4 / 4
@@ -376,8 +374,7 @@ def test_a_rate_that_failed_twice_has_failed_although_a_higher_one_met_the_limit
 def test_the_search_ends_where_every_rate_meets_the_limits() -> None:
     search = searched(GoodputSearch(1.0, SHARE, most_blocks=4), met=50)
     assert [block.rate for block in search.blocks] == [1, 1.5, 2.5, 3.75]
-    found = builders.known(estimate_goodput(search.blocks, SHARE, 0))
-    assert found.value >= 3.75
+    assert builders.known(estimate_goodput(search.blocks, SHARE, 0)).value >= 3.75
 
 
 def test_the_goodput_of_one_process_is_found_with_the_slope_of_both() -> None:

@@ -176,8 +176,7 @@ def test_a_missing_module_is_added_to_the_environment_of_the_device(
     device: str, environment: str
 ) -> None:
     workflow = builders.workflow("broken", environment=OWN, environment_on={"cuda": CUDA})
-    head = builders.header_of(workflow, device=device)
-    step = builders.known(broken(MISSING, head=head).fix)
+    step = builders.known(broken(MISSING, head=builders.header_of(workflow, device=device)).fix)
     assert step.startswith(f"p3-advisor env create {environment} --with timm,")
     shared = builders.known(broken(MISSING).fix)
     assert "timm" in shared
@@ -214,8 +213,7 @@ HEAD = builders.header(
 
 
 def answer(left: UnmeasuredArm, *constraints: Constraint, also: Any = ()) -> Answer:
-    question = builders.question(constraints=constraints)
-    head = builders.replace(HEAD, question=question)
+    head = builders.replace(HEAD, question=builders.question(constraints=constraints))
     ends = Interval(value=2.0, low=1.98, high=2.02, process_error=0.001)
     measured = builders.results(
         builders.measurement(builders.BASELINE, speedup=1.0),
@@ -265,8 +263,7 @@ def test_a_workflow_without_time_is_named_even_if_it_could_not_lead(
 def test_a_resume_is_named_until_it_fails_or_has_settled_nothing_twice() -> None:
     late = answer(unmeasured(LATE, "skipped", skip_cause="out-of-time"))
     assert not how_to_remeasure(built_answers.with_results(late, noise_floor=0.6))
-    found = answer(unmeasured(LATE, "crashed"))
-    unfit = built_answers.with_results(found, noise_floor=0.6)
+    unfit = built_answers.with_results(answer(unmeasured(LATE, "crashed")), noise_floor=0.6)
     for changes, is_named in (({"times_remeasured": 1}, True), ({"times_remeasured": 2}, False)):
         assert bool(how_to_remeasure(builders.replace(unfit, **changes))) == is_named
     assert not how_to_remeasure(builders.replace(unfit, resumable=False))
@@ -402,8 +399,7 @@ def test_the_gain_over_the_sibling_limits_an_arm() -> None:
     left = unmeasured("compiled/slow", "not-reached", "slow")
     found = builders.known(scoring.potential_of(left, answer(left), HEAD.catalogue))
     assert (found.sibling, found.gain) == ("compiled", SiblingGain(largest=0.9, runs=5))
-    margin = HEAD.catalogue.presets.builds.gain_margin
-    assert found.speedup == pytest.approx(2.0 * 0.9 * margin)
+    assert found.speedup == pytest.approx(2.0 * 0.9 * HEAD.catalogue.presets.builds.gain_margin)
 
 
 def test_the_failed_arms_are_retried_by_their_names_in_the_option(made_run: Run) -> None:

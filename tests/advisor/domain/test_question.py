@@ -91,8 +91,7 @@ def test_the_shares_sum_to_one(weights: Priorities) -> None:
 
 def test_the_further_criteria_reduce_the_shares_of_the_pillars() -> None:
     shares = builders.priorities(60, 25, 15, input_flexibility=10, architecture_support=30).shares()
-    expected = dict(zip(CRITERIA, (0.36, 0.15, 0.09, 0.1, 0.3), strict=True))
-    assert shares == pytest.approx(expected)
+    assert shares == pytest.approx(dict(zip(CRITERIA, (0.36, 0.15, 0.09, 0.1, 0.3), strict=True)))
 
 
 @given(WEIGHTS, st.sampled_from(PILLARS), st.floats(0, 100))

@@ -66,8 +66,7 @@ def test_builds_wait_for_the_memory_of_the_baseline_or_start_at_once(
 
 def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
     engine = expecting("engine", 50.0, builds_alone=True)
-    other = expecting("other", 10.0)
-    queue = queue_of([other, engine], builds_at_once=3, building=["engine"])
+    queue = queue_of([expecting("other", 10.0), engine], builds_at_once=3, building=["engine"])
     assert [chosen(queue, running) for running in (0, 1, 0)] == ["other", None, "engine"]
     # The queue after a race finds it suspended.
     later = BuildQueue(queue.progress, [expecting("last", 5.0)], 3, [engine], starts_at_once=True)

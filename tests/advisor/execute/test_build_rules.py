@@ -154,8 +154,7 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
         with pytest.raises(OptionValueError) as problem:
             build_rules.refuse_short_budget(arms, head)
         named = problem.value.next_step.partition(": other work")[0].split()[-1]
-        question = builders.question(budget=choose_budget(named, catalogue))
-        head = replace(head, question=question)
+        head = replace(head, question=builders.question(budget=choose_budget(named, catalogue)))
     build_rules.refuse_short_budget(arms, head)
 
 

@@ -164,8 +164,7 @@ def test_a_run_of_another_question_does_not_answer(
     changes: dict[str, Any], context: Context
 ) -> None:
     recorded_runs.make_gpu_run(context.store)
-    run_options = replace(ON_GPU, **changes)
-    assert drafts.find_answer(run_options, context) is None
+    assert drafts.find_answer(replace(ON_GPU, **changes), context) is None
 
 
 def test_a_damaged_run_is_skipped(context: Context) -> None:

@@ -49,8 +49,7 @@ def test_arms_that_do_not_fit_together_race_in_groups_with_controls_and_best_arm
     module_context: Context,
 ) -> None:
     """The run is interrupted in its second race."""
-    workflows = "quick,alike,misbehaving/floods,narrow/served"
-    asked = sessions.short_options(workflows, budget="2s")
+    asked = sessions.short_options("quick,alike,misbehaving/floods,narrow/served", budget="2s")
     run = sessions.create_run(module_context, asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(MOST_BUILT))

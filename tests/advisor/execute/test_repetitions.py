@@ -140,8 +140,7 @@ def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(standard: R
 
 
 def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(standard: ReadRun) -> None:
-    events = standard.events
-    ended = sessions.of_kind(events, WorkerEnded)
+    ended = sessions.of_kind(standard.events, WorkerEnded)
     crash = next(end.outcome for end in ended if end.arm == "narrow/breaks" and end.outcome.failure)
     assert sessions.expect_failure(crash, "crashed").phase == "new-shapes"
     assert "narrow/breaks" in standard.answer.results.by_arm
@@ -312,8 +311,7 @@ def test_repetitions_follow_in_fresh_processes_until_the_decision_is_made() -> N
 
 
 def test_further_repetitions_have_the_leaders_alone() -> None:
-    budget = replace(BUDGET, repeated="all")
-    question = builders.question(budget=budget)
+    question = builders.question(budget=replace(BUDGET, repeated="all"))
     _, state = repeat(after_repetitions(OPEN, OPEN, CLEAR), question, started=True)
     assert DUPLICATE in state.repeats[1]
     assert set(state.repeats[2]) == {BASELINE, "compiled"}
@@ -377,8 +375,7 @@ def test_a_budget_without_time_for_open_decisions_has_its_own_repetitions_only()
 
 
 def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> None:
-    budget = replace(BUDGET, undecided_share=0.1)
-    question = builders.question(budget=budget)
+    question = builders.question(budget=replace(BUDGET, undecided_share=0.1))
     assert repetitions.seconds_while_open(question, RunState(at=20.0)) == OPEN_SECONDS
     assert repetitions.seconds_while_open(question, RunState(at=900.0)) == 90.0
 

@@ -218,8 +218,7 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     monkeypatch.setattr(WorkerSession, "_build", build)
     # The session finds out that memory is short only when the build fails.
     monkeypatch.setattr(memory, "fits_another_worker", lambda *_: True)
-    workflows = "quick,alike,narrow/served,narrow/slow"
-    asked = sessions.short_options(workflows, batch_sizes="1,2")
+    asked = sessions.short_options("quick,alike,narrow/served,narrow/slow", batch_sizes="1,2")
     run = sessions.execute_run(own_context, asked)
     results, state = answer_of_run(run).results, run.state()
     arms = {EAGER, "quick", "alike", "narrow/served", "narrow/slow"}

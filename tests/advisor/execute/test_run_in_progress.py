@@ -19,8 +19,7 @@ def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:
     assert stored == [first]
     assert recorder.state.plan == plan
     assert not recorder.state.finished
-    second = next(events)
-    assert stored == [first, second]
+    assert stored == [first, next(events)]
     assert recorder.state.finished
 
 

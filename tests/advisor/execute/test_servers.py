@@ -151,8 +151,7 @@ def make_context(
 def resumed(make_context: Callable[[str], Context]) -> Run:
     """A run of both queues that is interrupted when the second server starts, and resumed."""
     context = make_context("")
-    run_options = ask(f"{BASELINE},faster/default", rate=ASKED_RATE)
-    run = sessions.create_run(context, run_options)
+    run = sessions.create_run(context, ask(f"{BASELINE},faster/default", rate=ASKED_RATE))
     logged_events = execute(run, context)
     for event in logged_events:
         if isinstance(event.run_event, WorkerSpawned) and event.run_event.arm == BASELINE:
@@ -262,8 +261,7 @@ def test_an_answer_of_servers_decided_again_has_the_same_advice(
 ) -> None:
     answer, known = msgspec.json.decode(encode(answer), type=Answer), resumed.header().catalogue
     assert answer_from_results(answer, known) == answer
-    memory = (Constraint("memory", "<=", 1.0),)
-    refused = answer_from_results(answer, known, constraints=memory)
+    refused = answer_from_results(answer, known, constraints=(Constraint("memory", "<=", 1.0),))
     assert refused.recommendation is None
     assert refused.problem is not None
 

@@ -147,8 +147,7 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
     monkeypatch.setattr(starts, "compose_starts", lambda *_: scripts)
     asked = sessions.short_options("quick", model="demo", cold_start=True)
     run = sessions.create_run(context, asked)
-    events = [each.run_event for each in execute(run, context)]
-    started = sessions.of_kind(events, StartMeasured)
+    started = sessions.of_kind([each.run_event for each in execute(run, context)], StartMeasured)
     *first, cold, wrong = (each.start for each in started if each.arm == "quick")
     assert [each.way for each in first] == [COLD, "regional"]
     assert all(each.seconds and each.failure == UNCHECKED for each in first)

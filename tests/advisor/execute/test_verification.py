@@ -116,8 +116,7 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
 def test_outputs_and_the_speed_up_are_judged(
     seconds: float, problem: str | None, result: Result, holds: bool, verify: Verify
 ) -> None:
-    machine = Machine(((seconds, 0.2),) * 5, problem)
-    found = verify(machine=machine)
+    found = verify(machine=Machine(((seconds, 0.2),) * 5, problem))
     assert (found.result, found.holds, found.problem) == (result, holds, problem)
     reached = found.speedup_reached and found.speedup_reached.value
     assert reached == (None if problem else pytest.approx(0.2 / seconds))
@@ -236,8 +235,7 @@ def test_a_batch_size_that_was_measured_can_be_asked_for() -> None:
     pairs = [compose_pair(made, run, ranked) for ranked, _ in found]
     assert [each.cell.shape for each in pairs] == [Shape(1), Shape(8)]
     assert ["randn(8, " in each.baseline.text for each in pairs] == [False, True]
-    printed = render_snippet(made, *found[1])
-    assert printed.endswith(pairs[1].own.text)
+    assert render_snippet(made, *found[1]).endswith(pairs[1].own.text)
     with pytest.raises(NoRecipeError) as refused:
         choose_recipe(made, run, "compiled", 4)
     assert "1, 8" in refused.value.next_step
@@ -256,8 +254,7 @@ def test_random_weights_are_made_by_one_version_of_the_library(verify: Verify) -
     model = TransformersModel(name="org/llama", weights="random")
     lines = LINES.replace("output = model(*inputs)", "tokens = model.generate(prompts)")
     machine = Machine()
-    own = {"python": "/own/python"}
-    run = run_of(lines, arm_changes=own, model=model, task="generate")
+    run = run_of(lines, arm_changes={"python": "/own/python"}, model=model, task="generate")
     verify(run, machine)
     (pair,) = machine.asked
     assert {pair.own.python, pair.baseline.python} == {"/own/python"}

@@ -241,8 +241,7 @@ def test_the_samples_of_a_visit_are_those_taken_during_it(
 
 def test_the_counters_of_this_machine_can_be_read() -> None:
     monitor = ConditionsMonitor()
-    before = monitor.read_counters(os.getpid())
-    conditions = monitor.conditions_since(before, os.getpid())
+    conditions = monitor.conditions_since(monitor.read_counters(os.getpid()), os.getpid())
     assert conditions.seconds > 0
     assert 0 <= conditions.stolen_share <= 1
 

@@ -255,8 +255,7 @@ def test_a_foreign_import_path_does_not_reach_it(place: Place) -> None:
     foreign.mkdir()
     for module in ("tiny_stack", "json", "importlib", "sitecustomize"):
         (foreign / f"{module}.py").write_text("raise SystemExit('foreign')")
-    variables = {"PYTHONPATH": str(foreign), "PYTHONHOME": str(foreign)}
-    directory = place.create(variables=variables)
+    directory = place.create(variables={"PYTHONPATH": str(foreign), "PYTHONHOME": str(foreign)})
     assert env_creation.find_fault(directory, TINY, {"PYTHONPATH": str(foreign)}) is None
 
 

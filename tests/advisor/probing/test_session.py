@@ -147,8 +147,7 @@ def test_workers_whose_models_take_half_of_the_memory_start_again(
     list(session.start_reference(BASELINE, 0))
     list(session.start([(QUICK, 0), (large, 0)]))
     monitor.total_bytes = (monitor.reads + 2) << 30
-    received = list(session.create_models())
-    assert outcomes_by_arm(received)[large.id] == Outcome()
+    assert outcomes_by_arm(list(session.create_models()))[large.id] == Outcome()
     assert not session.has_started(large.id)
     assert not session.has_failed(large.id)
     list(session.start([(large, 1)]))

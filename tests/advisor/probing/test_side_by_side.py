@@ -406,8 +406,7 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
         found: list[set[int]] = []
         for each in session.build_side_by_side(SideBySideBuilds(session, 2), choose, lambda: False):
             if isinstance(each, run_events.BuildStarted):
-                worker = session.workers[each.arm]
-                processors = os.sched_getaffinity(worker.popen.pid)
+                processors = os.sched_getaffinity(session.workers[each.arm].popen.pid)
                 # The second build gets all of them if the first one has finished by then.
                 assert len(processors) == each.processors
                 found.append(processors)

@@ -150,8 +150,7 @@ def test_the_recipe_has_the_given_inputs(
     model = write_model(kind, f"/secret/{given}")
     facts = InputSpec(name="x" if kind == "keywords" else "", shape=(3,), dtype="float32")
     names: dict[str, Any] = {}
-    question = builders.question(model=model)
-    exec(compose_snippet(question, 3, ONNX_INTEGRATION, (facts,)), names)
+    exec(compose_snippet(builders.question(model=model), 3, ONNX_INTEGRATION, (facts,)), names)
     assert torch.equal(names["inputs"][0], torch.full((3, 3), 7.0))
     with pytest.raises(NoRecipeError):
         compose_snippet(builders.question(model=OnnxModel(name="a.onnx")), 3, ONNX_INTEGRATION)

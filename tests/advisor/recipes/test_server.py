@@ -247,8 +247,7 @@ def test_what_no_later_statement_reads_is_left_out(script: str, kept: str | None
 
 def test_a_way_has_the_lines_that_write_its_file_and_those_that_begin_with_it() -> None:
     cache = StartLines(start=f"warm('f')\n{INTEGRATION}", saves="keep('f')\n")
-    starts = {"file": FILE, "cache": cache}
-    facts = builders.snippet_facts(integration=INTEGRATION, starts=starts)
+    facts = builders.snippet_facts(integration=INTEGRATION, starts={"file": FILE, "cache": cache})
     found = {each.way: each for each in compose_starts(builders.question(), 1, facts)}
     assert list(found) == [COLD, CACHE_DIRECTORY, "file", "cache"]
     assert found[COLD].start == found[CACHE_DIRECTORY].start

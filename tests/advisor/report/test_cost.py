@@ -83,8 +83,7 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     pending = builders.replace(unknown, source=PENDING_SOURCE)
     late = entry._replace(measured=builders.replace(entry.measured, memory_bytes=pending))
     for goes_on, why in ((True, PENDING_SOURCE), (False, NOT_READ)):
-        made = builders.replace(answer, in_progress=goes_on)
-        assert f"; memory {why}" in cost_line(made, late)
+        assert f"; memory {why}" in cost_line(builders.replace(answer, in_progress=goes_on), late)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +111,7 @@ def test_an_arm_of_one_shape_costs_a_build_for_each_of_several(answer: Answer) -
     entry = entry._replace(scored=builders.replace(entry.scored, ratings=ratings))
     for count, is_named in ((1, False), (2, True)):
         asked = built_answers.with_question(answer, batch_sizes=(1, 8)[:count])
-        line = cost_line(asked, entry)
-        assert ("each of batch sizes 1 and 8" in line) == is_named
+        assert ("each of batch sizes 1 and 8" in cost_line(asked, entry)) == is_named
 
 
 @pytest.mark.parametrize(
@@ -295,10 +293,8 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
         "--served-model-name model --tensor-parallel-size 2 --max-model-len 78"
     )
     run = run_of_server("", builders.replace(SERVING, command=command))
-    process = run.state().processes["compiled"][0]
-    answer = answered(command=started_command(process, QUESTION))
-    lines = code_lines(answer)
-    start, request = "\n".join(lines).replace("\\\n", "").split(REQUEST)
+    answer = answered(command=started_command(run.state().processes["compiled"][0], QUESTION))
+    start, request = "\n".join(code_lines(answer)).replace("\\\n", "").split(REQUEST)
     assert "# --max-model-len" in start
     assert shlex.split(start, comments=True) == [
         *("env", "CACHE_GIB=4; echo hacked", "python", "-m", "engine", "--model", "org/model"),

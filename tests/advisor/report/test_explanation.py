@@ -137,8 +137,7 @@ def test_a_limit_is_told_unless_a_measured_arm_denies_it(
 def test_an_arm_is_explained_from_its_calls_to_its_score(
     name: str, arm: str, criterion: str, expect: Expect
 ) -> None:
-    text = explain(ANSWER, arm, criterion)
-    expect(f"explanation-{name}", text.splitlines())
+    expect(f"explanation-{name}", explain(ANSWER, arm, criterion).splitlines())
 
 
 def test_a_grade_of_an_unfit_machine_is_that_of_a_range() -> None:

@@ -118,10 +118,8 @@ def test_a_reference_in_the_models_own_precision_is_said() -> None:
 
 
 def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
-    names = ("n", "mean", "log", "hidden")
-    checked = builders.checked(accuracy=Accuracy(changed_states=names))
-    compiled = measured("compiled", 1.5, correctness=(checked,))
-    advised = advise_between(compiled).answer
+    checked = builders.checked(accuracy=Accuracy(changed_states=("n", "mean", "log", "hidden")))
+    advised = advise_between(measured("compiled", 1.5, correctness=(checked,))).answer
     expect("headline-changed-states", built_answers.headline(advised))
     undecided = builders.replace(advised, recommendation=None)
     (told,) = describe_changed_states(undecided.ranking)
@@ -150,8 +148,7 @@ def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) 
     workflows = map(builders.workflow, ("onnxruntime-cpu", "openvino"))
     results = builders.results(baseline, faster, baseline=baseline.arm)
     head = builders.header_of(*workflows, model=OnnxModel(name="/net.onnx"))
-    answer = built_answers.answer_of(results, head)
-    told = "only its settings" in built_answers.headline(answer)[1]
+    told = "only its settings" in built_answers.headline(built_answers.answer_of(results, head))[1]
     assert told == (other != "openvino")
 
 
@@ -168,9 +165,7 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
     assert builders.known(found.advice.margin) < 0
     expect("headline-chosen-for-speed", built_answers.headline(found.answer))
     first, *others = found.answer.scores
-    unproven = replace(first, unproven=True)
-    answer = replace(found.answer, scores=(unproven, *others))
-    lines = write_headline(answer)
+    lines = write_headline(replace(found.answer, scores=(replace(first, unproven=True), *others)))
     expect("headline-unproven", [line.text for line in lines[:2]])
 
 
@@ -195,8 +190,7 @@ def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() ->
     known = builders.catalogue(builders.workflow("one"))
     reached = builders.known(found.recommendation).decision.certainty
     for share, is_missing in ((reached, False), (0.95, True)):
-        decision = replace(known.rubric.decision, clear_share=share)
-        rubric = replace(known.rubric, decision=decision)
+        rubric = replace(known.rubric, decision=replace(known.rubric.decision, clear_share=share))
         again = answer_from_results(found, replace(known, rubric=rubric))
         assert built_answers.advised(again).decision.certain != is_missing
         certainty = built_answers.headline(again, "certainty")[0]

@@ -261,8 +261,7 @@ def test_the_report_has_the_answer_the_ranking_and_the_failures() -> None:
 
 
 def test_hostile_text_stays_in_its_cell() -> None:
-    unmeasured = builders.unmeasured(arm=HOSTILE, reason=HOSTILE)
-    made = built_answers.answer(unmeasured=(unmeasured,))
+    made = built_answers.answer(unmeasured=(builders.unmeasured(arm=HOSTILE, reason=HOSTILE),))
     made = built_answers.with_advice(built_answers.with_score(made, arm=HOSTILE), arm=HOSTILE)
     text = markdown.render(built_answers.with_measurement(made, arm=HOSTILE))
     assert "# x" in text

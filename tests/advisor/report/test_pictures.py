@@ -159,8 +159,7 @@ def test_small_errors_on_an_axis_have_an_exponent() -> None:
 
 
 def test_values_of_a_vertical_axis_do_not_overlap() -> None:
-    scale = Scale(Axis("", ticks=(10, 20, 30, 40, 50, 60)), 9, 66, 120, 0)
-    drawn = "".join(vertical_axis(scale))
+    drawn = "".join(vertical_axis(Scale(Axis("", ticks=(10, 20, 30, 40, 50, 60)), 9, 66, 120, 0)))
     labels = [float(y) for y in re.findall(r'<text [^>]*y="([\d.]+)"', drawn)]
     assert 2 <= len(labels) < drawn.count("<line") == 6
     assert all(one - two >= 15 for one, two in itertools.pairwise(labels))

@@ -141,8 +141,7 @@ def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> 
 
 def run_of(arm: str = "compiled", *, head: Header | None = None, **changes: Any) -> UnstoredRun:
     """Return a run of which a process of this arm reported everything."""
-    distributions = {"torch": "2.13.0+cpu", "numpy": "2.4.6", "onnx": "1.23.2"}
-    own = builders.interpreter_facts(distributions)
+    own = builders.interpreter_facts({"torch": "2.13.0+cpu", "numpy": "2.4.6", "onnx": "1.23.2"})
     facts = {
         "imported": Imported(versions={"onnx": "1.23.2"}, settings={}, environment=own),
         "snippet_facts": builders.snippet_facts(integration=LINES),

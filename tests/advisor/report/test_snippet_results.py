@@ -67,8 +67,7 @@ def test_lines_are_printed_if_they_gain(
 
 
 def test_a_useless_range_of_a_busy_machine_is_not_said() -> None:
-    speedup = Interval(value=0.5, low=0.12, high=1.2)
-    variant = replace(SETTINGS, speedup=speedup, doubt="busy")
+    variant = replace(SETTINGS, speedup=Interval(value=0.5, low=0.12, high=1.2), doubt="busy")
     assert "0.12x" in describe_variant(variant, "compiled", with_breaks())
     unknown = replace(variant, speedup=Interval(value=1.0, low=0.05, high=35.0))
     for each in (unknown, replace(unknown, graph_breaks=None)):

@@ -86,8 +86,7 @@ def test_every_row_of_a_text_has_a_cell_for_each_head(
 
 
 def test_every_row_of_the_page_has_a_cell_for_each_head(answer: Answer) -> None:
-    document = html5lib.parse(page.render(answer), namespaceHTMLElements=False)
-    tables = document.findall(".//table")
+    tables = html5lib.parse(page.render(answer), namespaceHTMLElements=False).findall(".//table")
     assert tables
     for table in tables:
         widths = {
@@ -160,8 +159,7 @@ def test_every_figure_is_in_every_export(answer: Answer) -> None:
     rows = list(figures.rows(answer))
     assert all(list(row) == names for row in rows)
     assert next(csv.reader(io.StringIO(figures.to_csv([answer])))) == names
-    table = parquet.read_table(io.BytesIO(figures.to_parquet(answer)))
-    assert table.to_pylist() == rows
+    assert parquet.read_table(io.BytesIO(figures.to_parquet(answer))).to_pylist() == rows
     kinds = {figure.name: figure.kind for figure in figures.FIGURES}
     for row in rows:
         for name, value in row.items():
@@ -374,5 +372,4 @@ def test_the_class_is_in_every_report() -> None:
         cell.strip() for line in lines if line.startswith("| compiled") for cell in line.split("|")
     ]
     assert "B" in cells
-    classes = [row["loss_class"] for row in figures.rows(answer) if row["arm"] == "compiled"]
-    assert classes == ["B"]
+    assert [row["loss_class"] for row in figures.rows(answer) if row["arm"] == "compiled"] == ["B"]

@@ -432,8 +432,7 @@ def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: 
 def test_a_short_table_has_the_first_two_arms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_report, "CUTS", [{"arms": 2}])
     made = decide_run("cpu-demo-workflows")
-    third = built_answers.with_advice(made, arm=made.ranking[2].arm)
-    text = text_report.render_summary(third, 80)
+    text = text_report.render_summary(built_answers.with_advice(made, arm=made.ranking[2].arm), 80)
     assert [line[:1] for line in text.splitlines() if re.match(r"\d[* ] ", line)] == ["1", "2", "3"]
 
 

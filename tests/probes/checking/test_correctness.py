@@ -33,8 +33,7 @@ def outputs(number: int, shape: tuple[int, ...] = SHAPE) -> Any:
 
 def noise(size: float, shape: tuple[int, ...] = SHAPE, seed: int = 0) -> Any:
     """Return values whose root mean square is `size` in every row."""
-    signs = np.random.default_rng([9, seed]).choice([-1.0, 1.0], shape)
-    return size * signs
+    return size * np.random.default_rng([9, seed]).choice([-1.0, 1.0], shape)
 
 
 def make_reference(expected: list[list[Any]], eager: float = EAGER, **changes: Any) -> Reference:
@@ -129,8 +128,7 @@ def test_the_error_of_eager_in_few_elements_may_be_small_by_chance(
 def test_the_limit_that_rejects_an_output_is_named(change: Any, told: str) -> None:
     target = outputs(0, (64, 64))
     reference = make_reference([[target]], eager=1e-6)
-    produced = [[change(target)]]
-    _, reason = correctness.check_outputs(reference, produced, rules(), Shape(64))
+    _, reason = correctness.check_outputs(reference, [[change(target)]], rules(), Shape(64))
     assert told in str(reason)
 
 
@@ -302,8 +300,7 @@ def test_an_output_with_masked_logits_is_compared_elsewhere(value: float) -> Non
 def test_masked_logits_at_other_places_are_wrong(value: float, columns: tuple[int, ...]) -> None:
     target = outputs(0)
     reference = make_reference([[mask(target, 3, 5, value=value)]])
-    produced = [[mask(target, *columns, value=value)]]
-    verdict, fault = check(reference, produced, rules())
+    verdict, fault = check(reference, [[mask(target, *columns, value=value)]], rules())
     assert verdict == "incorrect"
     assert fault == "not-finite" or math.isfinite(value)
 

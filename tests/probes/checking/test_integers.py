@@ -165,8 +165,7 @@ def test_a_recipe_may_differ_from_eager_in_as_many_integers(
     is_close: bool, tolerance: float, share: float
 ) -> None:
     found = rules("bfloat16", tolerance=tolerance)
-    reference = integers_of(20, 20)
-    allowances = program_cell.eager_allowance(reference, found, is_close=is_close)
+    allowances = program_cell.eager_allowance(integers_of(20, 20), found, is_close=is_close)
     assert allowances == pytest.approx([max(share, most_by_chance(20, 0.0, 40, found) / 20)])
 
 

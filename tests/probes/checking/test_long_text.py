@@ -60,8 +60,7 @@ class Program:
         return inputs[0]
 
     def score(self, prompts: Any, tokens: Any, rows: int) -> TokenLogprobs:
-        before = np.concatenate([prompts[:rows, -1:], tokens[:rows, :-1]], axis=1)
-        found = self.table[before]
+        found = self.table[np.concatenate([prompts[:rows, -1:], tokens[:rows, :-1]], axis=1)]
         return TokenLogprobs(found) if self.count is None else keep_top_tokens(found, self.count)
 
 

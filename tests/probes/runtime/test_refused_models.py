@@ -125,8 +125,7 @@ def build(name):
     ],
 )
 def test_the_reason_says_what_the_model_does(model: str, mentions: str, step: str) -> None:
-    code = f"{MODELS}\n\ndef made():\n    return build({model!r})\n"
-    request = Factories(code).request("made")
+    request = Factories(f"{MODELS}\n\ndef made():\n    return build({model!r})\n").request("made")
     subject = by_request.open_torch_subject(request)
     inputs: list[Any] = subject.inputs(2, 0)
     with pytest.raises(Exception, match="") as raised:  # noqa: PT011 - of any class

@@ -159,8 +159,7 @@ def test_modules_of_the_same_names_on_the_path_are_not_imported(tmp_path: pathli
     names = {name.rpartition(".")[2] for name in workers.CORE_MODULES}
     for name in ("probes/__init__", "probes/runtime/worker", *names):
         (poisoned / f"{name}.py").write_text(POISON)
-    environment = {**os.environ, "PYTHONPATH": str(poisoned)}
-    path = evaluate("sys.path", tmp_path, environment=environment)
+    path = evaluate("sys.path", tmp_path, environment={**os.environ, "PYTHONPATH": str(poisoned)})
     assert isinstance(path, list)
     assert path[0] == str(poisoned), "the user's path is kept"
 

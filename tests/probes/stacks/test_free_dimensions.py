@@ -88,8 +88,7 @@ def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Pa
     examples = (lazy.torch.randn(1, 10, 4), lazy.torch.tensor([5]))
     subject = subject_of(Speech(), lazy.factory.arguments_like(examples, [1]), request)
     sound, lengths = subject.inputs(3, 0)
-    longer = [sound.repeat(2, axis=1), lengths]
-    assert_served(subject, request, longer, (3, 10, 8), with_onnx=True)
+    assert_served(subject, request, [sound.repeat(2, axis=1), lengths], (3, 10, 8), with_onnx=True)
 
 
 def test_each_call_checks_the_sizes_that_the_code_limits(tmp_path: pathlib.Path) -> None:
@@ -104,8 +103,7 @@ def test_each_call_checks_the_sizes_that_the_code_limits(tmp_path: pathlib.Path)
     program = lazy.onnxruntime_cpu.build(subject, subject.inputs(1, 0), request)
     with pytest.raises(AssertionError):
         program(program.feed([np.ones((1, 9), np.float32)]))
-    engaged = lazy.onnxruntime_cpu.engagement(program, ())
-    assert engaged.size_limits == (SizeLimit(0, 1, 1, 8),)
+    assert lazy.onnxruntime_cpu.engagement(program, ()).size_limits == (SizeLimit(0, 1, 1, 8),)
     lines = lazy.aotinductor.integration(subject, request)
     start = lazy.aotinductor.starts(subject, request)["package"].start
     for _, in_each_call in map(EACH_CALL.split, (lines, start)):

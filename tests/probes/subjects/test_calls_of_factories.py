@@ -210,8 +210,7 @@ def test_outputs_may_have_a_shape_that_depends_on_the_values() -> None:
 
 
 def test_a_module_may_change_its_input_if_calls_return_the_same() -> None:
-    reference = make_reference("clamped_in_place")
-    assert not reference.uncompared
+    assert not make_reference("clamped_in_place").uncompared
 
 
 def settled_inputs(function: str) -> list[list[Any]]:
@@ -226,8 +225,7 @@ def settled_subject(function: str, sets: int = 2) -> Any:
 
 
 def test_inputs_of_the_examples_are_reported() -> None:
-    function = "columns_with_ranges_of_their_own"
-    subject = settled_subject(function)
+    subject = settled_subject("columns_with_ranges_of_their_own")
     with torch.inference_mode():
         work = subject.workload(Shape(2), subject.inputs(2, 0))
     assert work.fixed_inputs == 1

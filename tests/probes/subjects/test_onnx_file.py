@@ -85,8 +85,7 @@ def tables(file: pathlib.Path, **inputs: str) -> pathlib.Path:
     code: list[str] = []
     weights: dict[str, Any] = {}
     for name in inputs:
-        rows = int(name.rpartition("_")[2])
-        weights[f"t_{name}"] = np.eye(rows, 4, dtype=np.float32)
+        weights[f"t_{name}"] = np.eye(int(name.rpartition("_")[2]), 4, dtype=np.float32)
         code += [
             f"c_{name} = Cast <to = 6> ({name})",
             f"g_{name} = Gather(t_{name}, c_{name})",
@@ -235,8 +234,7 @@ UNKNOWN = "unknown (float[batch, 16] x) => (float[batch, 16] y) { y = their.oper
 
 def write_without_external_data(file: pathlib.Path) -> None:
     write_file(file)
-    model = onnx.load(file)
-    onnx.save(model, file, save_as_external_data=True, location="data", size_threshold=0)
+    onnx.save(onnx.load(file), file, save_as_external_data=True, location="data", size_threshold=0)
     (file.parent / "data").unlink()
 
 
@@ -378,15 +376,13 @@ def test_batch_sizes_outside_the_exported_range_are_refused_with_it(
 
 
 def test_a_dynamic_length_is_no_dynamic_batch(exported_file: pathlib.Path) -> None:
-    length = torch.export.Dim("length", min=1, max=32)
-    export_pairs(exported_file, {1: 2 * length})
+    export_pairs(exported_file, {1: 2 * torch.export.Dim("length", min=1, max=32)})
     opened_export(exported_file, 4)
     assert "--batch-sizes 4," in refusal(exported_file, 8).fix
 
 
 def test_a_batch_of_multiples_has_the_range_of_the_multiples(exported_file: pathlib.Path) -> None:
-    half = torch.export.Dim("half", min=2, max=32)
-    export_pairs(exported_file, {0: 2 * half})
+    export_pairs(exported_file, {0: 2 * torch.export.Dim("half", min=2, max=32)})
     opened_export(exported_file, 64)
     assert " to 64, " in str(refusal(exported_file, 66))
 

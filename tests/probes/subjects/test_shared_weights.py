@@ -104,8 +104,7 @@ def open_directory(directory: pathlib.Path) -> Any:
 def test_weights_that_cannot_be_read_have_a_next_step(
     content: bytes | None, tmp_path: pathlib.Path
 ) -> None:
-    config = transformers.BertConfig(**workers.TEXT)
-    transformers.BertModel(config).save_pretrained(tmp_path)
+    transformers.BertModel(transformers.BertConfig(**workers.TEXT)).save_pretrained(tmp_path)
     if content is None:
         other = {**workers.TEXT, "intermediate_size": 64}
         transformers.BertConfig(**other).save_pretrained(tmp_path)

@@ -225,8 +225,7 @@ def test_a_number_is_an_input() -> None:
 def test_inputs_of_unusual_form_are_drawn_as_the_example_is() -> None:
     """One tensor twice, channels last, a transposed one, a size of 0, a number and None."""
     reference = make_reference("of_unusual_inputs")
-    shapes = [(2, 3, 4, 4), (2, 0), (2, 4, 5)]
-    assert [each.shape for each in reference.inputs[0]] == shapes
+    assert [each.shape for each in reference.inputs[0]] == [(2, 3, 4, 4), (2, 0), (2, 4, 5)]
     assert reference.perturbations
     facts = open_subject("of_unusual_inputs").describe_inputs()
     assert [each.nested for each in facts] == [True] * 3

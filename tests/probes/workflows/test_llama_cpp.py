@@ -65,8 +65,7 @@ def test_words_become_tokens_in_the_order_of_the_prompts(program: Any) -> None:
 
 def test_forced_tokens_are_scored_after_each_prefix(program: Any) -> None:
     fed = program.feed([np.array([[3, 7], [3, 20], [3, 30]])])
-    forced = np.array([[8, 40, 5], [21, 22, 23], [1, 2, 3]])
-    scores = program.score(fed, forced, 2)
+    scores = program.score(fed, np.array([[8, 40, 5], [21, 22, 23], [1, 2, 3]]), 2)
     assert scores.ids.shape == scores.logprobs.shape == (2, 3, 5)
     assert scores.ids[..., 0].tolist() == [[8, 9, 41], [21, 22, 23]]
     assert [request["prompt"] for request in program.engine.requests] == [

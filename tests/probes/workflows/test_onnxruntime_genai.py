@@ -65,8 +65,7 @@ def program() -> Any:
     stubs = ("onnxruntime", "onnxruntime_genai", "probes.stacks.onnxruntime_quantisation")
     module: Any = load_with_stubs("workflows/onnxruntime_genai.py", stubs)
     module.og.Generator, module.og.GeneratorParams = Generator, Parameters
-    workflows = catalogue_files.read_shipped().by_id
-    options = workflows["onnxruntime-genai"].arms["default"].options
+    options = catalogue_files.read_shipped().by_id["onnxruntime-genai"].arms["default"].options
     subject = types.SimpleNamespace(
         engine=object(), info=types.SimpleNamespace(vocabulary=VOCABULARY)
     )

@@ -47,8 +47,7 @@ def test_on_a_gpu_the_cache_has_room_for_the_largest_batch_whatever_is_free(
 ) -> None:
     monkeypatch.setattr(vllm, "memory_share", lambda _subject: 0.5)
     request = make_request(tmp_path, "cuda", batch_size)
-    arguments = vllm.engine_arguments(EngineSubject(request))
-    cache_bytes = arguments["kv_cache_memory_bytes"]
+    cache_bytes = vllm.engine_arguments(EngineSubject(request))["kv_cache_memory_bytes"]
     assert cache_bytes >= request.engine_memory["least_cache_gib"] * checkpoint.GIBIBYTE
     assert cache_bytes >= batch_size * (32 + 32) * TOKEN_BYTES
     assert vllm.engine_variables(EngineSubject(request)) == {}
@@ -81,8 +80,7 @@ def test_the_handed_out_lines_have_the_limits_of_the_measured_engine(
 def test_on_a_cpu_the_size_of_the_cache_is_a_variable(
     batch_size: int, gibibytes: str, tmp_path: pathlib.Path
 ) -> None:
-    request = make_request(tmp_path, "cpu", batch_size)
-    subject, before = EngineSubject(request), dict(os.environ)
+    subject, before = EngineSubject(make_request(tmp_path, "cpu", batch_size)), dict(os.environ)
     assert "kv_cache_memory_bytes" not in vllm.engine_arguments(subject)
     assert vllm.engine_variables(subject) == {"VLLM_CPU_KVCACHE_SPACE": gibibytes}
     assert dict(os.environ) == before
@@ -107,16 +105,14 @@ def engine_of(layer: Any) -> Any:
 @pytest.mark.stack
 @pytest.mark.parametrize(("kind", "share"), [("bfloat16", 0.0), ("int8", 1.0)])
 def test_packed_weights_count_by_the_type_of_what_is_left(kind: str, share: float) -> None:
-    engine = engine_of(packed_linear(16, 4, getattr(torch, kind)))
-    found = vllm.quantised_engagement(engine)
+    found = vllm.quantised_engagement(engine_of(packed_linear(16, 4, getattr(torch, kind))))
     assert found.share == share
     assert found.facts["weights"] == {kind: 64}
 
 
 @pytest.mark.stack
 def test_weights_that_are_kept_count_once() -> None:
-    engine = engine_of(torch.nn.Linear(4, 16, bias=False))
-    found = vllm.quantised_engagement(engine)
+    found = vllm.quantised_engagement(engine_of(torch.nn.Linear(4, 16, bias=False)))
     assert found.facts["weights"] == {"float32": 64}
     tables = 8 * 4 * 4 + 4 * 8 * 2
     assert found.weight_bytes == tables + 256 + 2 * 4 * 4
