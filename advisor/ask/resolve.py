@@ -11,9 +11,17 @@ from typing import Literal
 
 import msgspec
 
-from advisor.ask import option_values
 from advisor.ask.devices import choose_further_gpus, choose_gpu
 from advisor.ask.model import family_name, parse_model
+from advisor.ask.option_values import (
+    choose_priorities,
+    choose_weight_formats,
+    parse_constraints,
+    parse_duration,
+    parse_file,
+    parse_function,
+    parse_tolerance,
+)
 from advisor.ask.run_options import RunOptions, given_options
 from advisor.ask.task import check_task, choose_lengths, choose_task, parse_counts, parse_load
 from advisor.domain.arm_figures import START
@@ -46,7 +54,7 @@ def resolve(
     workflows = parse_workflows(run_options.workflows, catalogue)
     task = choose_task(run_options, models, catalogue.workflows, workflows)
     check_task(task, model, models, run_options.gpus_per_model)
-    constraints = option_values.parse_constraints(run_options.require)
+    constraints = parse_constraints(run_options.require)
     check_constraints(constraints, task)
     gpu = choose_gpu(run_options.gpu, machine, catalogue, visible_devices)
     if gpu is not None and run_options.model == model.name == models.demo.name:
@@ -63,7 +71,7 @@ def resolve(
         batch_sizes=parse_batch_sizes(run_options.batch_sizes)
         or (CHECKED_PROMPTS if task == "serve" else default_sizes),
         lengths=choose_lengths(run_options, model, task),
-        priorities=option_values.choose_priorities(run_options, catalogue),
+        priorities=choose_priorities(run_options, catalogue),
         constraints=constraints,
         budget=choose_budget(run_options.budget, catalogue),
         max_build_seconds=run_options.max_build_seconds,
@@ -77,13 +85,11 @@ def resolve(
         cold_start=run_options.cold_start or any(each.quantity == START for each in constraints),
         requests=run_options.requests or None,
         price_per_hour=run_options.price_per_hour or None,
-        wait_seconds=option_values.parse_duration("--wait-for-quiet", wait) if wait else 0.0,
-        accuracy=option_values.parse_tolerance(run_options.accuracy),
-        quantised=option_values.choose_weight_formats(run_options.quantised, constraints),
-        data=option_values.parse_file(
-            "--data", run_options.data, "name a file in the format JSON Lines"
-        ),
-        metric=option_values.parse_function("--metric", run_options.metric),
+        wait_seconds=parse_duration("--wait-for-quiet", wait) if wait else 0.0,
+        accuracy=parse_tolerance(run_options.accuracy),
+        quantised=choose_weight_formats(run_options.quantised, constraints),
+        data=parse_file("--data", run_options.data, "name a file in the format JSON Lines"),
+        metric=parse_function("--metric", run_options.metric),
         trust_remote_code=run_options.trust_remote_code,
         allow_pickle=run_options.allow_pickle,
         offline=run_options.offline or run_options.sandbox,
@@ -167,7 +173,7 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
     if name in budgets:
         return budgets[name]
     try:
-        seconds = option_values.parse_duration("--budget", name)
+        seconds = parse_duration("--budget", name)
     except OptionValueError as problem:
         if name[:1].isdigit():
             raise
@@ -209,7 +215,7 @@ def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
         if not is_one or not catalogue.by_id.keys() >= {*called}:
             message = f"--max-build-times {text!r} is not one time for each workflow"
             raise OptionValueError(message, f"write it like {name}=30min")
-        limits |= dict.fromkeys(called, option_values.parse_duration("--max-build-times", duration))
+        limits |= dict.fromkeys(called, parse_duration("--max-build-times", duration))
     return limits
 
 

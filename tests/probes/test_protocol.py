@@ -61,7 +61,9 @@ def example(kind: inspect.Type, *, bare: bool) -> Any:
 
 
 def test_every_command_is_documented() -> None:
-    documented = re.findall(r"^    ([a-z-]+(?: hold)?)", str(protocol.__doc__), re.MULTILINE)
+    documented = re.findall(
+        r"^    ([a-z-]+(?: hold(?: behind)?)?)", str(protocol.__doc__), re.MULTILINE
+    )
     assert {*documented} == {*STEPS} - {"start"}
 
 

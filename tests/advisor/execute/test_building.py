@@ -21,7 +21,7 @@ BASELINE, DUPLICATE = builders.plan().arms
 
 
 @pytest.mark.parametrize(
-    ("device", "awaited", "seconds"), [("cpu", None, 75.0), ("cuda", {REFERENCE}, 25.0)]
+    ("device", "awaited", "seconds"), [("cpu", None, 50.0), ("cuda", {REFERENCE}, 25.0)]
 )
 def test_on_a_gpu_builds_wait_only_for_the_references_import_which_has_less_time(
     device: str, awaited: object, seconds: float
