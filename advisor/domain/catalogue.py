@@ -102,7 +102,7 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True):
     #: Builds that are expected to take at most this long come first and give an early answer.
     early_seconds: Annotated[float, msgspec.Meta(ge=0)]
     #: Seconds of the run by which builds are quick: on a GPU the first race waits for these.
-    quick_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    quick_seconds: Annotated[float, msgspec.Meta(ge=0)]
     #: Seconds until the first race waits for no further early build, and of builds between races.
     first_race_seconds: Annotated[float, msgspec.Meta(ge=0)]
     race_interval_seconds: Annotated[float, msgspec.Meta(ge=0)]
@@ -174,10 +174,8 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True):
     priorities: dict[str, Preset]
     budgets: dict[str, Budget]
     #: Wall time of the calls of a visit, and the least one of a warm-up on each kind of device.
-    visit_seconds: Annotated[float, msgspec.Meta(gt=0)] = 0.05
-    warmup_seconds: dict[DeviceKind, Annotated[float, msgspec.Meta(ge=0)]] = msgspec.field(
-        default_factory=lambda: {"cpu": 0.2, "cuda": 0.3}
-    )
+    visit_seconds: Annotated[float, msgspec.Meta(gt=0)]
+    warmup_seconds: dict[DeviceKind, Annotated[float, msgspec.Meta(ge=0)]]
     #: Seconds after which a worker that is still in a phase is killed.
     deadlines: dict[Phase, Annotated[float, msgspec.Meta(gt=0)]]
     visit_limits: VisitQualityLimits

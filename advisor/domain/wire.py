@@ -40,8 +40,7 @@ def decode(message: bytes, kind: type[Message]) -> Message:
 def decode_event(kind: type, fields: object) -> Event:
     """Decode the fields of an event that is part of another value; a hook of msgspec."""
     if kind is not Event:
-        # The answer of a hook for a type that it does not know.
-        raise NotImplementedError
+        raise NotImplementedError  # how a hook of msgspec says that it does not know the type
     tag = fields.get("event") if isinstance(fields, dict) else None
     if not isinstance(tag, str) or tag not in EVENTS_BY_TAG:
         raise ValueError(f"unknown event {tag!r}")
@@ -51,8 +50,7 @@ def decode_event(kind: type, fields: object) -> Event:
 def describe_event(kind: type) -> dict[str, object]:
     """Return the JSON Schema of an event that is part of another value; a hook of msgspec."""
     if kind is not Event:
-        # The answer of a hook for a type that it does not know.
-        raise NotImplementedError
+        raise NotImplementedError  # how a hook of msgspec says that it does not know the type
     return {"anyOf": [{"$ref": f"#/$defs/{each.__name__}"} for each in EVENTS_BY_TAG.values()]}
 
 

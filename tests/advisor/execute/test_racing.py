@@ -160,6 +160,28 @@ def test_intervals_may_be_wider_where_the_budget_wants_a_decision_that_is_certai
     assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.07)) == (is_certain and serves_decision)
 
 
+@pytest.mark.parametrize(("skips_losing_arms", "rounds"), [(False, 6), (True, 4)])
+def test_the_budget_says_whether_a_race_serves_the_decision(
+    *, skips_losing_arms: bool, rounds: int
+) -> None:
+    session, recorder = (
+        SimulatedSession({BASELINE: 0.0, "fast": -0.2}, "noisy", random.Random(3)),
+        new_recorder(["fast"]),
+    )
+    sessions.exhaust(
+        recorder.record_each(session.start([(each, 0) for each in recorder.state.plan.arms]))
+    )
+    budget = replace(builders.question().budget, skips_losing_arms=skips_losing_arms)
+    question = builders.question(budget=budget)
+    answer = built_answers.answer()
+    sessions.exhaust(
+        recorder.record_each(
+            racing.race_shapes(progress_of(session, recorder, question, lambda _: answer))
+        )
+    )
+    assert max(number for _, _, number in session.order) == rounds
+
+
 def test_an_early_race_ends_at_the_first_look() -> None:
     races = [race_with(DECIDING_ROUNDS + more, spread=0.5) for more in (-1, 0, 1)]
     ends = [racing.ends_at_first_look(each) for each in races]

@@ -275,8 +275,12 @@ def test_workers_of_a_repetition_load_weights_and_build_behind_the_first_ones_on
         assert standbys[HANGING.id].can_build
         standby, first = standbys[halfway.id], session.workers[halfway.id]
         assert (standby.released_shapes, first.built_shapes) == (1, 1)
-        first.built_shapes = 2
-        list(session.build_side_by_side(builds, choose, lambda: standby.released_shapes == 2))
+        begins_second = PhaseStarted("build", Shape(4))
+        list(session.receive(0.5))
+        assert begins_second not in standby.messages
+        first.built_shapes = 100_000  # by a worker that reports too many
+        list(session.build_side_by_side(builds, choose, lambda: begins_second in standby.messages))
+        assert standby.released_shapes == 2
         session.workers.pop(halfway.id)
         list(session.build_side_by_side(builds, choose, lambda: halfway.id not in standbys))
 
