@@ -268,6 +268,7 @@ def test_a_recipe_runs_and_is_verified(
     assert (found["arm"], found["baseline"]) == ("quick", "pytorch-eager")
     assert found["shape"]["batch_size"] in {1, 2}, "at which it is faster depends on the machine"
     assert found["compared"]
+    assert_error(run_cli("verify", recorded.name, "pytorch-eager", probes=fake_probes), 3)
 
 
 def test_a_recipe_that_cannot_be_written_is_refused(

@@ -164,21 +164,14 @@ def test_intervals_may_be_wider_where_the_budget_wants_a_decision_that_is_certai
 def test_the_budget_says_whether_a_race_serves_the_decision(
     *, skips_losing_arms: bool, rounds: int
 ) -> None:
-    session, recorder = (
-        SimulatedSession({BASELINE: 0.0, "fast": -0.2}, "noisy", random.Random(3)),
-        new_recorder(["fast"]),
-    )
-    sessions.exhaust(
-        recorder.record_each(session.start([(each, 0) for each in recorder.state.plan.arms]))
-    )
+    session = SimulatedSession({BASELINE: 0.0, "fast": -0.2}, "noisy", random.Random(3))
+    recorder = new_recorder(["fast"])
+    arms = [(each, 0) for each in recorder.state.plan.arms]
+    sessions.exhaust(recorder.record_each(session.start(arms)))
     budget = replace(builders.question().budget, skips_losing_arms=skips_losing_arms)
     question = builders.question(budget=budget)
-    answer = built_answers.answer()
-    sessions.exhaust(
-        recorder.record_each(
-            racing.race_shapes(progress_of(session, recorder, question, lambda _: answer))
-        )
-    )
+    progress = progress_of(session, recorder, question, lambda _: built_answers.answer())
+    sessions.exhaust(recorder.record_each(racing.race_shapes(progress)))
     assert max(number for _, _, number in session.order) == rounds
 
 

@@ -257,8 +257,9 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
 
 
+@pytest.mark.parametrize("is_taken", [False, True])
 def test_workers_of_a_repetition_load_weights_and_build_behind_the_first_ones_on_a_gpu(
-    tmp_path: pathlib.Path, fake_probes: pathlib.Path
+    *, is_taken: bool, tmp_path: pathlib.Path, fake_probes: pathlib.Path
 ) -> None:
     asked = {"device": "cuda", "batch_sizes": (2, 4)}
     halfway = builders.arm("misbehaving/stale", options={"fault": "hangs", "from": 4})
@@ -278,6 +279,10 @@ def test_workers_of_a_repetition_load_weights_and_build_behind_the_first_ones_on
         begins_second = PhaseStarted("build", Shape(4))
         list(session.receive(0.5))
         assert begins_second not in standby.messages
+        if is_taken:
+            list(session.start([(halfway, 1)], repeat=1, built=[halfway.id]))
+            assert standby.released_shapes == 2
+            return
         first.built_shapes = 100_000  # by a worker that reports too many
         list(session.build_side_by_side(builds, choose, lambda: begins_second in standby.messages))
         assert standby.released_shapes == 2

@@ -57,9 +57,7 @@ class Tree(torch.nn.Module):
 
     def forward(self, x, parents):
         node = torch.arange(16).expand_as(parents)
-        for _ in range(10**6):
-            if not node.any():
-                break
+        while node.any():
             node = parents.gather(1, node)
         return self.layer(x)
 
