@@ -123,8 +123,7 @@ class WorkerPool:
 
     def build_standby(self, standby: Standby, shapes: int) -> None:
         """Let it build this many shapes, which are in the caches of its arm."""
-        # The first worker could report more of them than there are.
-        shapes = min(shapes, len(self.config.question.shapes))
+        shapes = min(shapes, len(self.config.question.shapes))  # a worker may report too many
         if not standby.worker.has_begun_build:
             self.supervisor.send(standby.worker, "build hold behind")
         while standby.released_shapes < shapes:
