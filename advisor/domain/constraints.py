@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -10,31 +11,20 @@ from advisor.domain.arm_figures import ARM_FIGURES, CLASSIFIED, UNITS, Compariso
 from advisor.domain.errors import OptionValueError
 from advisor.domain.measurement import Measurement
 
-PILLARS = ("performance", "productivity", "portability")
-FURTHER_CRITERIA = ("input_flexibility", "architecture_support")
-CRITERIA = PILLARS + FURTHER_CRITERIA
-#: Heads of the criteria, in the order of every table. Options take them for the names, too.
-CRITERION_HEADS = {
-    "performance": "Perf",
-    "productivity": "Prod",
-    "portability": "Port",
-    "input_flexibility": "Flex",
-    "architecture_support": "Arch",
-}
-
 
 class Priorities(msgspec.Struct, frozen=True, kw_only=True):
     """Weights of the criteria in percent.
 
     Performance, productivity and portability sum to 100. They share the part of the score that the
-    other two criteria leave.
+    further criteria leave.
     """
 
-    performance: float
-    productivity: float
-    portability: float
-    input_flexibility: float = 10.0
-    architecture_support: float = 10.0
+    # A field declares a criterion, with its head; further criteria are those with a default.
+    performance: Annotated[float, "Perf"]
+    productivity: Annotated[float, "Prod"]
+    portability: Annotated[float, "Port"]
+    input_flexibility: Annotated[float, "Flex"] = 10.0
+    architecture_support: Annotated[float, "Arch"] = 10.0
 
     def shares(self) -> dict[str, float]:
         """Return each criterion's share of the score; the shares sum to 1."""
@@ -72,6 +62,13 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         rest = {name: (100 - weight) * portion for name, portion in portions.items()}
         return msgspec.structs.replace(self, **{pillar: weight}, **rest)
 
+
+_CRITERIA = msgspec.structs.fields(Priorities)
+PILLARS = tuple(each.name for each in _CRITERIA if each.required)
+FURTHER_CRITERIA = tuple(each.name for each in _CRITERIA if not each.required)
+CRITERIA = PILLARS + FURTHER_CRITERIA
+#: Heads of the criteria, in the order of every table. Options take them for the names, too.
+CRITERION_HEADS: dict[str, str] = {each.name: each.type.__metadata__[0] for each in _CRITERIA}
 
 #: The priorities of the preset `balanced`, which an answer does not state.
 DEFAULT_PRIORITIES = Priorities(performance=40, productivity=35, portability=25)
