@@ -10,6 +10,7 @@ import builders
 import built_measurements
 from builders import replace
 
+from advisor.decide.certainty import Contest
 from advisor.decide.decision import answer_from_results
 from advisor.decide.recommend import recommend
 from advisor.decide.summary import collect_results
@@ -30,7 +31,7 @@ from probes.shape import Shape
 def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
     """Return the answer that these results give with the catalogue of the header."""
     head = head or builders.header()
-    return answer_from_results(replace(_without_advice(measured, head), **changes), head.catalogue)
+    return answer_from_results(replace(_answer(measured, head), **changes), head.catalogue)
 
 
 def header_for(measured: Results, *workflows: Workflow, **asked: Any) -> Header:
@@ -55,8 +56,9 @@ def answer_for(
 ) -> Answer:
     """Return the answer with the recommendation for these scores, which are not computed."""
     head = head or builders.header()
-    bare = _without_advice(measured, head, scored, excluded)
-    return replace(bare, recommendation=recommend(bare, head.catalogue, {}, **context))
+    contest = Contest(measured, tuple(scored), head.question, head.catalogue, **context)
+    advice = recommend(contest, head.machine, excluded)
+    return _answer(measured, head, contest.scores, excluded, advice)
 
 
 def advised(answer: Answer) -> AdvisedAnswer:
@@ -115,11 +117,12 @@ def _decided_answer() -> Answer:
     return answer_of(measured, head, unmeasured=list_unmeasured(head, state, measured, None))
 
 
-def _without_advice(
+def _answer(
     measured: Results,
     head: Header,
     scored: Sequence[ScoredArm] = (),
     unmeasured: Sequence[UnmeasuredArm] = (),
+    recommendation: Recommendation | None = None,
 ) -> Answer:
     return Answer(
         run_id=head.run_id,
@@ -132,7 +135,7 @@ def _without_advice(
         results=measured,
         scores=tuple(scored),
         unmeasured=tuple(unmeasured),
-        recommendation=None,
+        recommendation=recommendation,
         problem=None,
     )
 

@@ -16,6 +16,7 @@ from advisor.decide.grades import BAND_STARTS, grade_of, grades_at
 from advisor.decide.intervals import Array, np
 from advisor.decide.scoring import best_scored, candidates_of, may_be_advised
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.question import Question
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm
@@ -35,21 +36,31 @@ HALVINGS, MOST_GAIN = 40, 1000.0
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """Draws of the speed-ups of the measured arms, and the scores of those that may be advised."""
+    """What is decided on: the results with their scores, and draws of the speed-ups."""
 
     results: Results
-    #: All scored arms, those that fail a constraint included.
-    measured: Sequence[ScoredArm]
+    #: Those of all measured arms, best first, also of arms that fail a constraint.
+    scores: tuple[ScoredArm, ...]
     question: Question
-    rubric: Rubric
-    #: Whether the machine was fit to measure on.
-    fit: bool = True
+    catalogue: Catalogue
+    #: Whether more rounds and processes may follow, which may settle what is open where equal
+    #: workers differ.
+    while_running: bool = False
+
+    @property
+    def rubric(self) -> Rubric:
+        return self.catalogue.rubric
+
+    @property
+    def fit(self) -> bool:
+        """Whether the machine was fit to measure on."""
+        return not (self.results.is_busy if self.while_running else self.results.is_unfit)
 
     @functools.cached_property
     def viable(self) -> list[ScoredArm]:
         """The arms that meet all constraints; figures of an unfit machine exclude none that may."""
         figures, fit = self.results.by_arm, self.fit
-        return [one for one in self.measured if may_be_advised(one, figures[one.arm], fit=fit)]
+        return [one for one in self.scores if may_be_advised(one, figures[one.arm], fit=fit)]
 
     @functools.cached_property
     def candidates(self) -> list[ScoredArm]:
@@ -67,7 +78,7 @@ class Contest:
     @functools.cached_property
     def _errors(self) -> SpeedupErrors:
         # Ranks depend on the weights, and the draws must not.
-        return speedup_errors(self.results, sorted(each.arm for each in self.measured))
+        return speedup_errors(self.results, sorted(each.arm for each in self.scores))
 
     def log_speedups(
         self, arms: Sequence[ScoredArm], scale: float = 1.0, exact: str | None = None
@@ -203,11 +214,11 @@ class Contest:
         return is_too_little or low <= 1 + EQUIVALENCE_MARGIN
 
     def speed_regret(self) -> SpeedRegret:
-        gains = (self.log_speedups(self.measured) - self.log_speedups([self.advised])).max(axis=1)
-        fastest = max(self.measured, key=lambda each: (each.speedup, -each.rank))
+        gains = (self.log_speedups(self.scores) - self.log_speedups([self.advised])).max(axis=1)
+        fastest = max(self.scores, key=lambda each: (each.speedup, -each.rank))
         value = fastest.speedup / self.advised.speedup
         drawn = math.exp(_quantile(gains, self.rubric.decision.clear_share))
-        high = max(min(drawn, self._most_gain(self.measured)), value)
+        high = max(min(drawn, self._most_gain(self.scores)), value)
         return SpeedRegret(
             arm=fastest.arm if fastest.arm != self.advised.arm else None,
             value=round(value, DIGITS),
@@ -240,7 +251,7 @@ def judge_certainty(
         bool(may_lead) or (needs_speed and (not contest.fit or processes == 1)) or not is_checked
     )
     drawn_word = _word(share, high, rule)
-    has_rivals = contest.candidates[1:] or (may_lead and contest.measured[1:])
+    has_rivals = contest.candidates[1:] or (may_lead and contest.scores[1:])
     word: DecisionWord | None = drawn_word if has_rivals else None
     if word == "CLEAR" and is_limited:
         word = "LIKELY"

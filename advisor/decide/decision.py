@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from advisor.decide import performance_portability, scoring, trained_loss, unmeasured
+from advisor.decide.certainty import Contest
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import collect_results
 from advisor.domain import errors
-from advisor.domain.answer import Answer, Problem, is_out_of_time
+from advisor.domain.answer import Answer, Problem, UnmeasuredArm
 from advisor.domain.arm_figures import START
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint, Priorities, check_constraints
+from advisor.domain.machine import Machine
 from advisor.domain.question import Question
-from advisor.domain.results import Platform, Results
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Evidence, Platform, Results
 from advisor.domain.run_state import Header, RunState
-
-#: How an arm ends whose outputs were wrong or varied.
-WRONG = {"incorrect", "nondeterministic"}
 
 
 def with_preferences(
@@ -44,35 +46,40 @@ def answer_from_state(
     """Summarise and score a run as far as it has come, and recommend an arm.
 
     `provenance` is where a question about a GPU that is not attached was measured. With
-    `while_running` equal workers may differ so far; see `recommend`.
+    `while_running` equal workers may differ so far; see `Contest`.
     """
-    results = _results_of_run(header, state)
-    question = header.question
+    results, question, catalogue = _results_of_run(header, state), header.question, header.catalogue
     if not (state.starts or state.finished):  # starts come last
         others = tuple(each for each in question.constraints if each.quantity != START)
         question = msgspec.structs.replace(question, constraints=others)
     early_end = None if results.measurements else _early_end(state, question)
-    undecided = Answer(
+    missing = unmeasured.list_unmeasured(header, state, results, early_end)
+    evidence: Evidence = "imported" if header.foreign or provenance else "measured"
+    scores = scoring.score_arms(results, question, catalogue, evidence)
+    advice, problem = None, Problem.of(early_end)
+    if problem is None:
+        contest = Contest(results, scores, question, catalogue, while_running=while_running)
+        advice, problem = _advise(contest, header.machine, missing, provenance)
+    return Answer(
         run_id=header.run_id,
         created=header.created,
         advisor_version=header.advisor_version,
-        rubric=header.catalogue.rubric.name,
+        rubric=catalogue.rubric.name,
         finished=state.finished,
         resumable=None if state.finished else state.can_go_on,
         times_remeasured=state.times_remeasured,
         foreign=header.foreign,
-        question=question,
+        question=header.question,
         machine=header.machine,
         quiet_check=state.quiet_check,
         results=results,
-        scores=(),
-        unmeasured=unmeasured.list_unmeasured(header, state, results, early_end),
-        recommendation=None,
-        problem=Problem.of(early_end),
+        tolerance=_tolerance(question, catalogue),
+        scores=scores,
+        unmeasured=missing,
+        recommendation=advice,
+        problem=problem,
         provenance=provenance,
     )
-    answer = _with_advice(undecided, header.catalogue, while_running=while_running)
-    return msgspec.structs.replace(answer, question=header.question)
 
 
 def answer_from_stored(
@@ -136,10 +143,18 @@ def answer_from_results(
         return answer  # nothing can be decided, and the problem says why
     _check_figures(answer, catalogue)
     known = catalogue.for_question(question)
-    again = msgspec.structs.replace(
-        answer, question=question, rubric=known.rubric.name, recommendation=None, problem=None
+    scores = scoring.score_arms(answer.results, question, known, answer.evidence)
+    contest = Contest(answer.results, scores, question, known)
+    advice, problem = _advise(contest, answer.machine, answer.unmeasured, answer.provenance)
+    return msgspec.structs.replace(
+        answer,
+        question=question,
+        rubric=known.rubric.name,
+        tolerance=_tolerance(question, known) if answer.tolerance is None else answer.tolerance,
+        scores=scores,
+        recommendation=advice,
+        problem=problem,
     )
-    return _with_advice(again, known)
 
 
 def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
@@ -154,49 +169,18 @@ def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
         )
 
 
-def _with_advice(answer: Answer, catalogue: Catalogue, *, while_running: bool = False) -> Answer:
-    """Return the answer with scores, best first, and the advice or a problem if it has none."""
-    question, results, evidence = answer.question, answer.results, answer.evidence
-    rules = catalogue.accuracy.with_tolerance(question.accuracy)
-    scored = msgspec.structs.replace(
-        answer,
-        tolerance=rules.close["tolerance"] if answer.tolerance is None else answer.tolerance,
-        scores=scoring.score_arms(results, question, catalogue, evidence),
-    )
-    if answer.problem is not None:
-        return scored
-    by_shape = scoring.score_by_shape(results, question, catalogue, evidence)
-    outstanding = _outstanding(scored, catalogue)
+def _tolerance(question: Question, catalogue: Catalogue) -> float:
+    return catalogue.accuracy.with_tolerance(question.accuracy).close["tolerance"]
+
+
+def _advise(
+    contest: Contest, machine: Machine, missing: Sequence[UnmeasuredArm], provenance: str
+) -> tuple[Recommendation | None, Problem | None]:
+    """Return the advice, or the problem if there is none."""
     try:
-        advice = recommend(
-            scored, catalogue, by_shape, outstanding=outstanding, while_running=while_running
-        )
+        return recommend(contest, machine, missing, imported=bool(provenance)), None
     except errors.UserError as error:
-        return msgspec.structs.replace(scored, problem=Problem.of(error))
-    return msgspec.structs.replace(scored, recommendation=advice)
-
-
-def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
-    """Return the score that each arm may have that timed out, was not reached or could not lead.
-
-    The highest score is first.
-
-    Where an arm of its workflow was measured, only one for which no time was left counts; where
-    none was, and one returned wrong or varying outputs, none counts.
-    """
-    results = answer.results
-    known = {each.workflow for each in results.measurements}
-    wrong = {each.workflow for each in answer.unmeasured if each.status in WRONG} - known
-    too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
-    found = {}
-    for each in answer.unmeasured:
-        is_open = each.is_cut_off or each.skip_cause == "cannot-lead"
-        is_possible = is_out_of_time(each) or (each.workflow not in known and is_open)
-        if each.arm in too_slow or each.workflow in wrong or not is_possible:
-            continue
-        if potential := scoring.potential_of(each, answer, catalogue):
-            found[each.arm] = potential.score_with_bonus
-    return dict(sorted(found.items(), key=lambda each: -each[1]))
+        return None, Problem.of(error)
 
 
 def _early_end(state: RunState, question: Question) -> errors.UserError | None:

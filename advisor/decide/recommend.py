@@ -2,81 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.costs import find_break_even, first_to_serve, price
-from advisor.decide.scoring import candidates_of
+from advisor.decide.scoring import candidates_of, potential_of, score_by_shape
 from advisor.decide.unmeasured import name_late, nothing_compared, nothing_viable
 from advisor.domain import recommendation
-from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm, is_out_of_time
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MachineUnfitError
+from advisor.domain.machine import Machine
 from advisor.domain.plan import ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
 from advisor.domain.text import join_names, write_speedup
 from advisor.domain.workflow import Workflow
-from probes.shape import Shape
+
+#: How an arm ends whose outputs were wrong or varied.
+WRONG = {"incorrect", "nondeterministic"}
 
 
 def recommend(
-    answer: Answer,
-    catalogue: Catalogue,
-    by_shape: Mapping[Shape, Sequence[ScoredArm]],
+    contest: certainty.Contest,
+    machine: Machine,
+    unmeasured: Sequence[UnmeasuredArm],
     *,
-    outstanding: Mapping[str, float] | None = None,
-    while_running: bool = False,
+    imported: bool = False,
 ) -> recommendation.Recommendation:
-    """Return the advice on an answer with scores; `by_shape` has those at one shape alone.
+    """Return the advice on scores; `imported` are those of another machine.
 
-    `outstanding` has the highest possible score of each arm that may still be measured.
     Raise `NothingViableError` when nothing was measured or every arm fails a constraint,
     `ConstraintUndecidedError` when one of them may meet it, `BudgetSpentError` when there was no
     time for a second arm, and `MachineUnfitError` when the decision is open because the machine was
-    not fit to measure on. With `while_running` there may be time, and the latter is raised only for
-    a busy machine: if equal workers differ, more rounds and processes may settle the decision.
+    not fit to measure on.
     """
-    question, results, scored = answer.question, answer.results, answer.scores
-    is_unfit = results.is_busy if while_running else results.is_unfit
-    contest = certainty.Contest(results, scored, question, catalogue.rubric, fit=not is_unfit)
-    effects, possible = sensitivity.constraint_effects(contest), outstanding or {}
-    unmeasured = sorted(answer.unmeasured, key=lambda each: -possible.get(each.arm, 0.0))
-    late = [each for each in unmeasured if each.arm in possible]
+    question, results = contest.question, contest.results
+    effects, outstanding = (
+        sensitivity.constraint_effects(contest),
+        _outstanding(contest, unmeasured),
+    )
+    by_promise = sorted(unmeasured, key=lambda each: -outstanding.get(each.arm, 0.0))
+    late = [each for each in by_promise if each.arm in outstanding]
     if not contest.viable:
-        raise nothing_viable(answer, late, effects)
-    cut_off = [each for each in unmeasured if each.is_cut_off]
-    if cut_off and not (scored[1:] or while_running):
-        raise nothing_compared(answer, cut_off)
+        raise nothing_viable(contest, late, effects)
+    cut_off = [each for each in by_promise if each.is_cut_off]
+    if cut_off and not (contest.scores[1:] or contest.while_running):
+        raise nothing_compared(contest.scores[0], cut_off)
     decision = certainty.judge_certainty(contest, outstanding=outstanding)
-    budgets, needed = catalogue.presets.budgets.values(), decision.needed_repetitions
+    budgets, needed = contest.catalogue.presets.budgets.values(), decision.needed_repetitions
     next_budget = choose_next_budget(budgets, question.budget, made=results.repeats, needed=needed)
     if not certainty.is_settled(contest, decision):
         first = contest.advised, max(contest.viable, key=lambda each: (each.speedup, -each.rank))
         leaders = (RankedArm(each, results.by_arm[each.arm]) for each in first)
         again = question.ask_again(budget=next_budget.name) if next_budget else ""
         raise machine_unfit(results, again, *leaders, late=late)
-    return _advise(answer, catalogue, contest.advised, decision, by_shape, effects, next_budget)
+    return _advise(contest, decision, effects, next_budget, machine, unmeasured, imported=imported)
+
+
+def _outstanding(
+    contest: certainty.Contest, unmeasured: Sequence[UnmeasuredArm]
+) -> dict[str, float]:
+    """Return the score that each arm may have that timed out, was not reached or could not lead.
+
+    The highest score is first.
+
+    Where an arm of its workflow was measured, only one for which no time was left counts; where
+    none was, and one returned wrong or varying outputs, none counts.
+    """
+    question, results = contest.question, contest.results
+    known = {each.workflow for each in results.measurements}
+    wrong = {each.workflow for each in unmeasured if each.status in WRONG} - known
+    too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
+    found = {}
+    for each in unmeasured:
+        is_open = each.is_cut_off or each.skip_cause == "cannot-lead"
+        is_possible = is_out_of_time(each) or (each.workflow not in known and is_open)
+        if each.arm in too_slow or each.workflow in wrong or not is_possible:
+            continue
+        if potential := potential_of(each, question, results, contest.catalogue):
+            found[each.arm] = potential.score_with_bonus
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
 
 
 def _advise(
-    answer: Answer,
-    catalogue: Catalogue,
-    winner: ScoredArm,
+    contest: certainty.Contest,
     decision: recommendation.Decision,
-    by_shape: Mapping[Shape, Sequence[ScoredArm]],
     effects: tuple[recommendation.ConstraintEffect, ...],
     next_budget: Budget | None,
+    machine: Machine,
+    unmeasured: Sequence[UnmeasuredArm],
+    *,
+    imported: bool,
 ) -> recommendation.Recommendation:
     """Return the advice to use the winner, with what else the answer says of it and its rivals."""
-    question, results = answer.question, answer.results
-    passing = [each for each in answer.scores if not each.failures]
+    question, results, catalogue = contest.question, contest.results, contest.catalogue
+    winner = contest.advised
+    passing = [each for each in contest.scores if not each.failures]
     eligible = [each for each in passing if not each.unproven]
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
-    missing, imported = answer.unmeasured_shapes, bool(answer.provenance)
+    baseline, missing = results.by_arm.get(results.baseline), results.untimed(question.shapes)
     trust_grade, faults = trust.grade(results, decision.word, missing, gain=gain, imported=imported)
     to_keep = {each.id: each.deployment_steps for each in catalogue.workflows}
     runner_up = _runner_up(winner, passing, results.baseline)
@@ -88,7 +116,7 @@ def _advise(
         next_budget=next_budget,
         best_exact=next((each.arm for each in passing if results.by_arm[each.arm].is_exact), None),
         best_native=next((each.arm for each in passing if each.weight_format is None), None),
-        can_try_tf32=_can_try_tf32(answer, catalogue),
+        can_try_tf32=_can_try_tf32(contest, machine),
         trust=trust_grade,
         trust_faults=faults,
         gain=gain,
@@ -97,17 +125,15 @@ def _advise(
         flips=sensitivity.find_flips(winner, eligible, question.priorities),
         leading_shares=sensitivity.leading_shares(eligible, question.priorities),
         break_even=()
-        if is_baseline or answer.baseline is None
-        else find_break_even(results.by_arm[winner.arm], answer.baseline),
+        if is_baseline or baseline is None
+        else find_break_even(results.by_arm[winner.arm], baseline),
         first_to_serve=first_to_serve(candidates, question.requests),
         costs=price(candidates, question.price_of_all_devices),
         constraints=effects,
-        guideline=_guideline_opinion(answer, catalogue, winner, decision),
-        advice_by_shape=advise_by_shape(
-            winner, results, by_shape, catalogue.rubric.decision.faster_at_shape
-        ),
+        guideline=_guideline_opinion(contest, decision),
+        advice_by_shape=_advise_by_shape(contest),
         deployment_steps=to_keep.get(winner.workflow, ()),
-        not_installed=_find_not_installed(answer.excluded, catalogue.workflows),
+        not_installed=_find_not_installed(unmeasured, catalogue.workflows),
     )
 
 
@@ -155,50 +181,47 @@ def _runner_up(winner: ScoredArm, passing: Sequence[ScoredArm], baseline: str) -
     return min(others, key=lambda each: each.rank, default=None)
 
 
-def _can_try_tf32(answer: Answer, catalogue: Catalogue) -> bool:
-    question, name = answer.question, "tf32"
-    gpu = answer.machine.find_gpu(question.gpu)
-    first = catalogue.improvements.precision[name].compute_capability
+def _can_try_tf32(contest: certainty.Contest, machine: Machine) -> bool:
+    question, name = contest.question, "tf32"
+    gpu = machine.find_gpu(question.gpu)
+    first = contest.catalogue.improvements.precision[name].compute_capability
     has_tf32 = gpu is not None and float(gpu.compute_capability) >= first
     is_tried = any(
-        tried.name == name for each in answer.results.measurements for tried in each.variants
+        tried.name == name for each in contest.results.measurements for tried in each.variants
     )
     return question.dtype == "float32" and has_tf32 and not is_tried
 
 
 def _guideline_opinion(
-    answer: Answer, catalogue: Catalogue, winner: ScoredArm, decision: recommendation.Decision
+    contest: certainty.Contest, decision: recommendation.Decision
 ) -> recommendation.GuidelineOpinion | None:
-    guideline = choose_guideline(catalogue.guidelines, answer.question)
+    guideline = choose_guideline(contest.catalogue.guidelines, contest.question)
     if guideline is None:
         return None
-    measured = [each.arm for each in answer.scores]
+    measured = [each.arm for each in contest.scores]
     return recommendation.GuidelineOpinion(
         id=guideline.id,
         says=guideline.says,
         workflows=guideline.workflows,
-        agrees=agrees_with(guideline, winner.arm, decision.as_good, measured),
+        agrees=agrees_with(guideline, contest.advised.arm, decision.as_good, measured),
         source=guideline.source,
     )
 
 
-def advise_by_shape(
-    advised: ScoredArm,
-    results: Results,
-    by_shape: Mapping[Shape, Sequence[ScoredArm]],
-    faster_at_shape: float,
-) -> tuple[recommendation.ShapeAdvice, ...]:
-    speedups = {(arm, cell.shape): cell.speedup for arm, cell in results.cells}
+def _advise_by_shape(contest: certainty.Contest) -> tuple[recommendation.ShapeAdvice, ...]:
+    advised, least_lead = contest.advised.arm, contest.rubric.decision.faster_at_shape
+    by_shape = score_by_shape(contest.results, contest.question, contest.catalogue)
+    speedups = {(arm, cell.shape): cell.speedup for arm, cell in contest.results.cells}
     found = []
     for shape, ranked in sorted(by_shape.items()):
         eligible = [each.arm for each in ranked if not (each.failures or each.unproven)]
-        own = speedups.get((advised.arm, shape))
+        own = speedups.get((advised, shape))
         if not eligible or own is None:
             continue
         ratios = {arm: speedups[arm, shape].over(own) for arm in eligible}
         faster = [arm for arm, each in ratios.items() if (each.low or 0.0) > 1]
         fastest = max(faster, key=lambda arm: ratios[arm].value, default=eligible[0])
-        is_named = fastest in faster and ratios[fastest].value >= faster_at_shape
+        is_named = fastest in faster and ratios[fastest].value >= least_lead
         found.append(
             recommendation.ShapeAdvice(
                 shape=shape,
@@ -238,7 +261,7 @@ def agrees_with(
 
 
 def _find_not_installed(
-    excluded: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
+    unmeasured: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
 ) -> dict[str, str]:
     """Return the arms that can be installed, with the environment to create, if it is their own.
 
@@ -246,7 +269,7 @@ def _find_not_installed(
     may miss what is no longer measured.
     """
     dropped = {each.id for each in workflows if each.not_measured}
-    absent = [each for each in excluded if each.status == "not-installed" and each.fix]
+    absent = [each for each in unmeasured if each.status == "not-installed" and each.fix]
     own = {each.id: each.environment_name for each in workflows if each.environment.kind == "own"}
     return {each.arm: own.get(each.arm, "") for each in absent if each.workflow not in dropped}
 

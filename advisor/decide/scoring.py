@@ -16,7 +16,7 @@ from advisor.decide import grades
 from advisor.decide.performance_portability import application_of
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.accuracy import may_be_exact
-from advisor.domain.answer import Answer, UnmeasuredArm
+from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.arm_figures import ARM_FIGURES
 from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.constraints import CRITERIA, TIERS, Constraint, FailedConstraint
@@ -102,12 +102,12 @@ def _has_better_letter(one: ScoredArm, other: ScoredArm) -> bool:
 
 
 def score_by_shape(
-    results: Results, question: Question, catalogue: Catalogue, evidence: Evidence
+    results: Results, question: Question, catalogue: Catalogue
 ) -> dict[Shape, tuple[ScoredArm, ...]]:
     """Return the scores at each shape alone; empty for one shape, whose answer is that of all."""
     shapes = sorted({cell.shape for _, cell in results.cells})
     return {
-        shape: score_arms(_at_shape(results, shape), question, catalogue, evidence)
+        shape: score_arms(_at_shape(results, shape), question, catalogue)
         for shape in (shapes if len(shapes) > 1 else ())
     }
 
@@ -288,15 +288,16 @@ class Potential:
     gain: SiblingGain | None
 
 
-def potential_of(left_out: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Potential | None:
+def potential_of(
+    left_out: UnmeasuredArm, question: Question, results: Results, catalogue: Catalogue
+) -> Potential | None:
     """Return what the arm may score if its build costs nothing and its declared facts hold.
 
     Its gain over a measured arm of its workflow in the kept runs limits its speed-up. Without one
     it may exceed its largest lead in them, or the fastest arm if it has none, by the factor of the
     rubric: few models were measured in them. None for an arm that fails a constraint.
     """
-    rubric, question = catalogue.rubric, answer.question
-    measurements = answer.results.measurements
+    rubric, measurements = catalogue.rubric, results.measurements
     earlier = catalogue.earlier_runs.get(question.device, {}).get(left_out.arm)
     gains = earlier.gains if earlier else {}
     margin = catalogue.presets.builds.gain_margin

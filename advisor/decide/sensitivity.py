@@ -126,7 +126,7 @@ def constraint_effects(contest: Contest) -> tuple[ConstraintEffect, ...]:
         others = (*constraints[:index], *constraints[index + 1 :])
         other = dataclasses.replace(
             contest,
-            measured=without_constraint(contest.measured, index, results, probability),
+            scores=without_constraint(contest.scores, index, results, probability),
             question=msgspec.structs.replace(contest.question, constraints=others),
         )
         # The words of a decision, which take long, are needed on an unfit machine alone.

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from packaging.specifiers import SpecifierSet
 
+from advisor.decide.certainty import Contest
 from advisor.decide.scoring import crossed_bounds, value_of
 from advisor.domain import errors
 from advisor.domain.answer import Answer, Status, UnmeasuredArm, is_out_of_time
@@ -203,14 +204,14 @@ def _affects_gpu(fault: KnownFault, gpu: Gpu | None) -> bool:
 
 
 def nothing_viable(
-    answer: Answer, late: Sequence[UnmeasuredArm], effects: Sequence[ConstraintEffect]
+    contest: Contest, late: Sequence[UnmeasuredArm], effects: Sequence[ConstraintEffect]
 ) -> errors.UserError:
     """Return why no arm is advised; one of `late` may meet the constraints.
 
     `effects` says which arm would be advised without each of them.
     """
-    scored, measured = answer.scores, answer.results.by_arm
-    constraints = answer.question.constraints
+    scored, measured = contest.scores, contest.results.by_arm
+    question, constraints = contest.question, contest.question.constraints
     if not scored:
         return errors.NothingViableError(
             "nothing was measured, so there is nothing to recommend",
@@ -221,7 +222,7 @@ def nothing_viable(
     if is_limited and not any(each.fastest_start for each in measured.values()):
         return errors.ConstraintUndecidedError(
             f"no start was measured, so nothing shows whether a workflow meets --require {asked}",
-            f"to measure how the leaders start: {answer.question.ask_again(cold_start=True)}",
+            f"to measure how the leaders start: {question.ask_again(cold_start=True)}",
         )
     spreads = [spread for each in scored for spread in crossed_bounds(each, measured[each.arm])]
     nearest = ", ".join(_nearest(constraint, scored, measured) for constraint in constraints)
@@ -229,7 +230,7 @@ def nothing_viable(
     if late:
         may_meet.append(f"not measured: {name_late(late)}")
     if spreads or late:
-        again = answer.question.ask_again(budget="thorough")
+        again = question.ask_again(budget="thorough")
         longer = f"measure longer, on a machine that does nothing else: {again}"
         return errors.ConstraintUndecidedError(
             f"the figures do not show whether a workflow meets --require {asked}: "
@@ -247,9 +248,9 @@ def nothing_viable(
     )
 
 
-def nothing_compared(answer: Answer, cut_off: Sequence[UnmeasuredArm]) -> errors.BudgetSpentError:
+def nothing_compared(only: ScoredArm, cut_off: Sequence[UnmeasuredArm]) -> errors.BudgetSpentError:
     return errors.BudgetSpentError(
-        f"only {answer.scores[0].title} was measured in time; not measured: {name_late(cut_off)}",
+        f"only {only.title} was measured in time; not measured: {name_late(cut_off)}",
         next(filter(None, (each.fix for each in cut_off)), "ask again with a longer --budget"),
     )
 

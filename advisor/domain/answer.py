@@ -225,8 +225,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unmeasured_shapes(self) -> tuple[Shape, ...]:
         """The shapes of the question that no arm was timed at; empty for servers."""
-        raced = {race.shape for race in self.results.races}
-        return tuple(each for each in self.question.shapes if raced and each not in raced)
+        return self.results.untimed(self.question.shapes)
 
     @property
     def device_name(self) -> str:

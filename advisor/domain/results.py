@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
@@ -198,6 +199,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     def cells(self) -> list[tuple[str, Cell]]:
         """The cells of all arms, each with its arm."""
         return [(each.arm, cell) for each in self.measurements for cell in each.cells]
+
+    def untimed(self, shapes: Iterable[Shape]) -> tuple[Shape, ...]:
+        """Return those of the shapes that no arm was timed at; empty for servers."""
+        raced = {race.shape for race in self.races}
+        return tuple(each for each in shapes if raced and each not in raced)
 
     def process_differences(self, shape: Shape) -> int:
         """Return how many differences between equal processes there are at a shape.

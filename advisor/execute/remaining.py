@@ -158,7 +158,7 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
     advised = answer.advised.scored
     negligible = catalogue.rubric.decision.negligible_loss
     found = {
-        each.arm: potential_of(each, answer, catalogue)
+        each.arm: potential_of(each, question, answer.results, catalogue)
         for each in answer.unmeasured
         if each.status == "not-reached"
     }

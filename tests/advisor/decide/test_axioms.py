@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from advisor.decide import certainty, scoring
 from advisor.decide.grades import BAND_STARTS, ArmFacts, facts_of, rate
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import LETTERS, PILLARS, Constraint, Priorities
 from advisor.domain.measurement import BuildSeconds, Interval, Measurement
 from advisor.domain.recommendation import Decision, Recommendation
 from advisor.domain.results import Results, ScoredArm
-from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Environment, Workflow
 from probes.accuracy import AccuracyClass
 
@@ -105,11 +105,11 @@ def workflow_of(arm: Arm) -> Workflow:
     )
 
 
-def score(run: Run) -> tuple[Results, tuple[ScoredArm, ...], Rubric]:
+def score(run: Run) -> tuple[Results, tuple[ScoredArm, ...], Catalogue]:
     results = builders.results(*(measurement_of(arm, run.between) for arm in (EAGER, *run.arms)))
     known = builders.catalogue(*{arm.workflow: workflow_of(arm) for arm in run.arms}.values())
     asked = builders.question(priorities=run.weights)
-    return results, tuple(scoring.score_arms(results, asked, known)), known.rubric
+    return results, scoring.score_arms(results, asked, known), known
 
 
 def rank(arms: Sequence[Arm], priorities: Priorities) -> dict[str, ScoredArm]:
@@ -230,9 +230,9 @@ class Decided:
 
 
 def decide(run: Run) -> Decided:
-    results, scored, rubric = score(run)
+    results, scored, known = score(run)
     question = builders.question(priorities=run.weights, seed=0)
-    contest = certainty.Contest(results, scored, question, rubric)
+    contest = certainty.Contest(results, scored, question, known)
     return Decided(scored, contest.advised, certainty.judge_certainty(contest))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from advisor.decide import certainty, scoring
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
 from advisor.domain.constraints import Priorities
-from advisor.domain.measurement import Interval
+from advisor.domain.measurement import Interval, VisitCounts
 from advisor.domain.recommendation import Decision
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Rubric
@@ -30,7 +30,6 @@ def assess(
     priorities: Priorities | None = None,
     *workflows: Workflow,
     rubric: Rubric | None = None,
-    fit: bool = True,
     **allowed: Any,
 ) -> tuple[ScoredArm, Decision]:
     """Assess the arms of these workflows, and of ordinary ones."""
@@ -38,7 +37,7 @@ def assess(
     known = replace(known, rubric=rubric or known.rubric)
     question = builders.question(priorities=priorities or builders.priorities())
     scored = scoring.score_arms(found, question, known)
-    contest = certainty.Contest(found, scored, question, known.rubric, fit=fit)
+    contest = certainty.Contest(found, scored, question, known)
     return contest.advised, certainty.judge_certainty(contest, **allowed)
 
 
@@ -192,8 +191,9 @@ def test_where_the_baseline_alone_may_lead_no_other_arm_is_to_be_repeated(
 def test_the_word_claims_no_more_than_the_machine_and_the_time_allowed(
     fit: bool, possible: float, word: str
 ) -> None:
-    found = against_baseline(measured("fast", 5.0), measured("slow", 1.1))
-    _, made = assess(found, fit=fit, outstanding={"late": possible})
+    visits = VisitCounts(made=10, discarded=0, unfit=0 if fit else 9)
+    found = against_baseline(measured("fast", 5.0), measured("slow", 1.1), visits=visits)
+    _, made = assess(found, outstanding={"late": possible})
     assert (made.word, made.fit) == (word, fit)
     assert made.outstanding == (("late",) if possible else ())
     assert made.needed_repetitions is None

@@ -112,8 +112,9 @@ def test_during_a_run_an_unfit_machine_has_leaders_that_more_rounds_may_settle()
     assert set(advice.decision.contenders) == {"one", "two"}
     busy = replace(results, visits=measurement.VisitCounts(made=10, discarded=0, unfit=9))
     late = [builders.unmeasured("late", skip_cause="out-of-time")]
+    head = builders.header_of(builders.workflow("late"))
     with pytest.raises(MachineUnfitError, match="not measured: Late"):
-        recommend_for(busy, arms, excluded=late, outstanding={"late": 3.0}, while_running=True)
+        recommend_for(busy, arms, head, excluded=late, while_running=True)
 
 
 SHIPPED = builders.shipped_catalogue()

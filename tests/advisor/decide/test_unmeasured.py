@@ -15,6 +15,7 @@ from golden_files import Expect
 
 from advisor.ask import catalogue_files
 from advisor.decide import scoring
+from advisor.decide.certainty import Contest
 from advisor.decide.decision import answer_from_results
 from advisor.decide.unmeasured import arms_to_retry, list_unmeasured, more_time, nothing_viable
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
@@ -389,15 +390,16 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expe
     )
     known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
     arms = scoring.score_arms(results, question, known)
-    answer = built_answers.answer(question=question, results=results, scores=arms, unmeasured=())
-    problem = nothing_viable(answer, (), ())
+    problem = nothing_viable(Contest(results, arms, question, known), (), ())
     assert isinstance(problem, NothingViableError)
     expect("nothing-viable", [problem.what, problem.next_step])
 
 
 def test_the_gain_over_the_sibling_limits_an_arm() -> None:
     left = unmeasured("compiled/slow", "not-reached", "slow")
-    found = builders.known(scoring.potential_of(left, answer(left), HEAD.catalogue))
+    found = builders.known(
+        scoring.potential_of(left, HEAD.question, answer(left).results, HEAD.catalogue)
+    )
     assert (found.sibling, found.gain) == ("compiled", SiblingGain(largest=0.9, runs=5))
     assert found.speedup == pytest.approx(2.0 * 0.9 * HEAD.catalogue.presets.builds.gain_margin)
 
