@@ -34,7 +34,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import racing, repetitions
-from advisor.execute.run_in_progress import Recorder, RunInProgress
+from advisor.execute.active_run import ActiveRun, Recorder
 from advisor.store.store import Store
 from probes.events import Ready, Visited
 from probes.outcome import Outcome
@@ -209,15 +209,15 @@ def simulate_run(
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
     recorder = new_recorder(arms)
-    progress = progress_of(
+    active = active_run_of(
         session, recorder, question, functools.partial(answer_from_state, header)
     )
     started = [(each, 0) for each in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
-    sessions.exhaust(recorder.record_each(racing.race_shapes(progress)))
+    sessions.exhaust(recorder.record_each(racing.race_shapes(active)))
     sessions.exhaust(recorder.record_each(session.stop()))
     if repeats:
-        sessions.exhaust(recorder.record_each(repetitions.repeat_arms(progress)))
+        sessions.exhaust(recorder.record_each(repetitions.repeat_arms(active)))
     return header, recorder.state
 
 
@@ -246,17 +246,17 @@ class StillSession:
         self.machine = types.SimpleNamespace(clock=clock)
 
 
-def progress_of(
+def active_run_of(
     session: Any,
     recorder: Recorder | RunState,
     question: Question,
     answer_of: Callable[[RunState], Answer] = unexpected,
     **changes: Any,
-) -> RunInProgress:
+) -> ActiveRun:
     """Return a run in progress on a simulated machine, with the shipped limits of visits."""
     if isinstance(recorder, RunState):
         recorder = Recorder(recorder, clock=lambda: 0.0, store=lambda _: None)
-    made = RunInProgress(
+    made = ActiveRun(
         session=session,
         recorder=recorder,
         header=builders.header(question=question),

@@ -16,7 +16,7 @@ from advisor.store.store import Store
 
 
 class Recorder:
-    """The state of a run in progress.
+    """The state of a run in active.
 
     `record_each` stores an event of a stage and folds it into `state` before it asks the stage for
     the next one, so that the stages see the state after their own events.
@@ -45,7 +45,7 @@ class Recorder:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunInProgress:
+class ActiveRun:
     """The workers, the record and the rules of one run."""
 
     session: WorkerSession

@@ -9,7 +9,7 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
 from advisor.execute import build_rules, remaining
-from advisor.execute.run_in_progress import RunInProgress
+from advisor.execute.active_run import ActiveRun
 from advisor.probing.side_by_side import NextBuild
 from advisor.probing.worker_failures import skipped_by_user
 from probes.outcome import Failure
@@ -50,16 +50,16 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     return sorted(arms, key=place_of)
 
 
-def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
+def without_waiting(arms: Iterable[Arm], active: ActiveRun) -> list[Arm]:
     """Return the arms, in their order, that wait for no race of one before them."""
     chosen: list[Arm] = []
     for planned in arms:
-        if not build_rules.waits_for_race(planned, chosen, progress):
+        if not build_rules.waits_for_race(planned, chosen, active):
             chosen.append(planned)
     return chosen
 
 
-def early_arms(progress: RunInProgress, arms: Sequence[Arm]) -> Sequence[Arm]:
+def early_arms(active: ActiveRun, arms: Sequence[Arm]) -> Sequence[Arm]:
     """Return the arms that race first: those with short builds that wait for no other race.
 
     If no build is short, return all that wait for no race; after the first race, return all. An arm
@@ -67,47 +67,45 @@ def early_arms(progress: RunInProgress, arms: Sequence[Arm]) -> Sequence[Arm]:
     ones only while they and the duplicate are fewer than the builds at once: the first answer waits
     for no build that would queue.
     """
-    state = progress.state
+    state = active.state
     if state.has_raced:
         return arms
-    at_once = without_waiting(order_builds(arms, state, progress.question), progress)
+    at_once = without_waiting(order_builds(arms, state, active.question), active)
     arms = [each for each in arms if each in at_once]
     baselines = [each for each in arms if each.id in state.baselines]
-    most = progress.header.catalogue.presets.builds.early_seconds
+    most = active.header.catalogue.presets.builds.early_seconds
     quick = [each for each in arms if each not in baselines and each.is_built_within(most)]
     if not quick:
         return arms
     first = {each.workflow: each.id for each in reversed(quick)}
     further = [each.id for each in quick if each.id not in first.values()]
     duplicates = [each for each in baselines if each.duplicate_of]
-    free = max(0, progress.builds_at_once - len(first) - len(duplicates))
+    free = max(0, active.builds_at_once - len(first) - len(duplicates))
     chosen = {*first.values(), *further[:free]}
     return [*baselines, *(each for each in quick if each.id in chosen)]
 
 
-def arms_to_import(
-    progress: RunInProgress, arms: Sequence[Arm], early: Sequence[Arm]
-) -> Sequence[Arm]:
+def arms_to_import(active: ActiveRun, arms: Sequence[Arm], early: Sequence[Arm]) -> Sequence[Arm]:
     """Return the arms whose builds will begin first; with one build at a time, the early ones.
 
     The duplicate is not one of them: its import has time beside the first builds.
     """
-    if progress.builds_at_once == 1:
+    if active.builds_at_once == 1:
         return early
-    most = max(progress.builds_at_once, len(progress.state.baselines))
+    most = max(active.builds_at_once, len(active.state.baselines))
     later = order_builds(
-        [each for each in arms if each not in early], progress.state, progress.question
+        [each for each in arms if each not in early], active.state, active.question
     )
     beside = [*early, *(each for each in later if not each.builds_alone)]
     beside.sort(key=lambda each: each.duplicate_of is not None)
-    return without_waiting(beside, progress)[:most]
+    return without_waiting(beside, active)[:most]
 
 
 @dataclasses.dataclass
 class BuildQueue:
     """The arms that wait for a build; `next_step` starts, keeps or skips each of them."""
 
-    progress: RunInProgress
+    active: ActiveRun
     waiting: list[Arm]
     builds_at_once: int
     #: Arms whose builds have ever started, in this order.
@@ -121,7 +119,7 @@ class BuildQueue:
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
         for planned in tuple(self.waiting):
-            step = build_rules.next_step(planned, self._builds(running), self.progress)
+            step = build_rules.next_step(planned, self._builds(running), self.active)
             if isinstance(step, build_rules.WaitToBuild):
                 if step.for_race:
                     continue
@@ -135,14 +133,14 @@ class BuildQueue:
 
     def drop_user_skips(self) -> bool:
         """Take the arms that the user skips out of the queue; return whether there are any."""
-        to_skip, is_running = self.progress.to_skip, self.progress.session.is_running
+        to_skip, is_running = self.active.to_skip, self.active.session.is_running
         arms = [each for each in self.waiting if each.id in to_skip and not is_running(each.id)]
         self.skipped += [(each, skipped_by_user("start")) for each in arms]
         self.waiting = [each for each in self.waiting if each not in arms]
         return bool(arms)
 
     def _builds(self, running: int) -> build_rules.Builds:
-        state, is_built = self.progress.state, self.progress.session.is_built
+        state, is_built = self.active.state, self.active.session.is_built
         resident = self._resident_arms()
         unbuilt = [each for each in resident if not is_built(each.id)]
         return build_rules.Builds(
@@ -154,7 +152,7 @@ class BuildQueue:
         )
 
     def _start(self, planned: Arm, step: build_rules.StartBuild) -> NextBuild:
-        state, is_running = self.progress.state, self.progress.session.is_running(planned.id)
+        state, is_running = self.active.state, self.active.session.is_running(planned.id)
         expected_seconds_left = self._expected_seconds_left(planned)
         self._has_started = True
         self.started.append(planned)
@@ -168,10 +166,10 @@ class BuildQueue:
 
     def _resident_arms(self) -> list[Arm]:
         """Return the arms whose builds run or have finished, and whose workers run."""
-        return [each for each in self.started if self.progress.session.is_running(each.id)]
+        return [each for each in self.started if self.active.session.is_running(each.id)]
 
     def _expected_seconds_left(self, planned: Arm) -> float | None:
-        session = self.progress.session
+        session = self.active.session
         running = [each for each in self._resident_arms() if not session.is_prepared(each.id)]
         seconds = [each.expected_build_seconds for each in (planned, *running, *self.waiting)]
         known = [each for each in seconds if each is not None]

@@ -16,7 +16,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.text import format_number, write_count, write_duration
 from advisor.execute import racing, remaining
-from advisor.execute.run_in_progress import RunInProgress
+from advisor.execute.active_run import ActiveRun
 from advisor.probing.worker_process import BuildLimit
 from probes.outcome import Failure
 from probes.shape import Shape
@@ -74,20 +74,20 @@ class Builds(NamedTuple):
     wait_for_baseline: bool = False
 
 
-def next_step(planned: Arm, builds: Builds, progress: RunInProgress) -> BuildStep:
+def next_step(planned: Arm, builds: Builds, active: ActiveRun) -> BuildStep:
     """Return what happens with the build of this arm now."""
-    state, session = progress.state, progress.session
-    if waits_for_race(planned, builds.unraced, progress):
+    state, session = active.state, active.session
+    if waits_for_race(planned, builds.unraced, active):
         return WaitToBuild(for_race=True)
-    if not _has_memory(builds, progress, is_alone=must_build_alone(planned, state)):
+    if not _has_memory(builds, active, is_alone=must_build_alone(planned, state)):
         return WaitToBuild(for_race=False)
     waits = builds.wait_for_baseline and planned != state.plan.baseline
-    if waits and not _is_baseline_measured(progress):
+    if waits and not _is_baseline_measured(active):
         return WaitToBuild(for_race=False)
     if session.has_started(planned.id) and not session.is_running(planned.id):
         return SkipBuild(None)
-    limit = payback_limit(state, planned.id, progress.question)
-    failure = remaining.failure_of_sibling(state, planned) or _too_long(planned, limit, progress)
+    limit = payback_limit(state, planned.id, active.question)
+    failure = remaining.failure_of_sibling(state, planned) or _too_long(planned, limit, active)
     return StartBuild(limit) if failure is None else SkipBuild(failure)
 
 
@@ -95,7 +95,7 @@ def must_build_alone(planned: Arm, state: RunState) -> bool:
     return planned.builds_alone or planned.id in remaining.oom_beside_others(state)
 
 
-def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
+def waits_for_race(planned: Arm, ahead: Sequence[Arm], active: ActiveRun) -> bool:
     """Return whether a race of the arms `ahead` may save the build of this one.
 
     An arm that is not known to gain points waits for any that is. Any other arm waits for an arm of
@@ -103,8 +103,8 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     build that may hang. A quick build that the model calls for never waits: it costs less than a
     race.
     """
-    state = progress.state
-    if not remaining.skips_losing_arms(progress.question) or planned.id in state.baselines:
+    state = active.state
+    if not remaining.skips_losing_arms(active.question) or planned.id in state.baselines:
         return False
     is_quick = planned.is_built_within(IMPORT_SECONDS)
     if is_quick and planned.called_for is not None:
@@ -116,10 +116,10 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) 
     ]
     if promise_of(planned) <= 0:
         return bool(rivals)
-    if is_quick or _has_processors_for([planned, *ahead], progress):
+    if is_quick or _has_processors_for([planned, *ahead], active):
         return False
     siblings = [each for each in rivals if each.workflow == planned.workflow]
-    if progress.session.is_running(planned.id):
+    if active.session.is_running(planned.id):
         # A sibling that the model calls for may still have to import.
         return any(promise_of(each) >= promise_of(planned) for each in siblings)
     return any(rank_of(each) >= rank_of(planned) for each in siblings)
@@ -146,32 +146,32 @@ def is_overdue(planned: Arm, state: RunState) -> bool:
     return since is not None and seconds is not None and state.at - since > OVERDUE * seconds
 
 
-def _has_processors_for(arms: Iterable[Arm], progress: RunInProgress) -> bool:
-    unbuilt = [each for each in arms if not progress.session.is_built(each.id)]
+def _has_processors_for(arms: Iterable[Arm], active: ActiveRun) -> bool:
+    unbuilt = [each for each in arms if not active.session.is_built(each.id)]
     builds = sum(not each.is_built_within(IMPORT_SECONDS) for each in unbuilt)
-    return builds * PROCESSORS_OF_A_BUILD <= progress.header.machine.cpu.usable_processors
+    return builds * PROCESSORS_OF_A_BUILD <= active.header.machine.cpu.usable_processors
 
 
-def _has_memory(builds: Builds, progress: RunInProgress, *, is_alone: bool) -> bool:
+def _has_memory(builds: Builds, active: ActiveRun, *, is_alone: bool) -> bool:
     """Return whether memory and the builds that run allow another one.
 
     While an arm is built whose stack requires it, or that ran out of memory next to others, no
     other build runs.
     """
-    headroom, state = progress.session.headroom, progress.state
+    headroom, state = active.session.headroom, active.state
     if builds.running:
         is_refused = builds.is_alone or is_alone
         return not is_refused and headroom.fits_another_worker(builds.running)
     known = state.raced_arms | state.baselines
-    has_new_arm = not known.issuperset(racing.raceable_arms(progress))
+    has_new_arm = not known.issuperset(racing.raceable_arms(active))
     return (builds.is_first and not has_new_arm) or headroom.fits_another_worker()
 
 
-def _is_baseline_measured(progress: RunInProgress) -> bool:
+def _is_baseline_measured(active: ActiveRun) -> bool:
     """Return whether the baseline has made its first calls, so that its memory is known."""
-    baseline = progress.state.plan.baseline.id
-    has_started = bool(progress.state.processes.get(baseline))
-    return not has_started or not missing_shapes(progress, baseline)
+    baseline = active.state.plan.baseline.id
+    has_started = bool(active.state.processes.get(baseline))
+    return not has_started or not missing_shapes(active, baseline)
 
 
 def payback_limit(state: RunState, arm: str, question: Question) -> BuildLimit | None:
@@ -205,24 +205,24 @@ def _seconds_to_serve(requests: int, process: ProcessState, shape: Shape) -> flo
     return process.build_seconds + requests * call_seconds / shape.batch_size
 
 
-def _too_long(planned: Arm, limit: BuildLimit | None, progress: RunInProgress) -> Failure | None:
+def _too_long(planned: Arm, limit: BuildLimit | None, active: ActiveRun) -> Failure | None:
     """Return the failure of an arm that is not expected to end within its limit and in time."""
-    seconds = _expected_seconds(progress.state, planned)
-    if seconds is None or planned.id in progress.state.baselines:
+    seconds = _expected_seconds(active.state, planned)
+    if seconds is None or planned.id in active.state.baselines:
         return None
     if limit is not None and seconds > HOPELESS_FACTOR * limit.seconds:
         expected = format_number(seconds, digits=2)
         reason = f"not built: {expected} s expected, {limit.shortfall}"
         return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
-    left_seconds, needed_seconds = progress.races_end - progress.clock(), seconds + IMPORT_SECONDS
+    left_seconds, needed_seconds = active.races_end - active.clock(), seconds + IMPORT_SECONDS
     # Before the first race, an arm to compare with is worth its time.
-    if not progress.state.has_raced or needed_seconds <= left_seconds:
+    if not active.state.has_raced or needed_seconds <= left_seconds:
         return None
     needed, left = (
         format_number(max(each, 0.0), digits=2) for each in (needed_seconds, left_seconds)
     )
     reason = f"not built: {needed} s expected with its import, and {left} s were left"
-    fix = more_time(progress.state, progress.question)
+    fix = more_time(active.state, active.question)
     return Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
 
 
@@ -244,49 +244,49 @@ def _expected_seconds(state: RunState, planned: Arm) -> float | None:
     return max(planned.expected_build_seconds * slowness, quickest)
 
 
-def builds_are_over(progress: RunInProgress) -> bool:
+def builds_are_over(active: ActiveRun) -> bool:
     """Return whether no further arm is built.
 
     Builds that are expected to end in the first half of the time of the repetitions may go on:
     they may change the answer. Until an arm of another workflow than the baseline's
     is built, if there is any, a run builds for half of its seconds longer.
     """
-    state = progress.state
+    state = active.state
     plan = state.plan
     arms = {each.id for each in plan.arms if each.id not in state.baselines}
     others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
     rivals = others - state.failed_arms or arms
-    if rivals & {*state.raced_arms, *unraced_arms(progress)}:
-        late = (progress.races_end + progress.end) / 2
-        running = [each for each in plan.arms if progress.session.is_building(each.id)]
-        may_go_on = any(may_end_by(late, each, progress) for each in running)
-        return progress.clock() >= (late if may_go_on else progress.races_end)
-    return progress.clock() >= progress.end + progress.seconds / 2
+    if rivals & {*state.raced_arms, *unraced_arms(active)}:
+        late = (active.races_end + active.end) / 2
+        running = [each for each in plan.arms if active.session.is_building(each.id)]
+        may_go_on = any(may_end_by(late, each, active) for each in running)
+        return active.clock() >= (late if may_go_on else active.races_end)
+    return active.clock() >= active.end + active.seconds / 2
 
 
-def unraced_arms(progress: RunInProgress) -> list[str]:
+def unraced_arms(active: ActiveRun) -> list[str]:
     """Return the arms that are built and have not raced, the baselines excepted."""
-    state = progress.state
-    built = [each.id for each in state.plan.arms if progress.session.is_built(each.id)]
+    state = active.state
+    built = [each.id for each in state.plan.arms if active.session.is_built(each.id)]
     known = state.raced_arms | state.baselines
     return [arm for arm in built if arm not in known and state.plan.baseline.id in built]
 
 
-def may_end_by(end: float, planned: Arm, progress: RunInProgress) -> bool:
+def may_end_by(end: float, planned: Arm, active: ActiveRun) -> bool:
     """Return whether its missing shapes are expected by then; True where nothing is known."""
     seconds = planned.expected_build_seconds
-    since = progress.state.last_process(planned.id).building_since
+    since = active.state.last_process(planned.id).building_since
     if seconds is None or since is None:
         return True
-    if is_overdue(planned, progress.state):
+    if is_overdue(planned, active.state):
         return False
-    spent = progress.state.at - since
-    expected = seconds * missing_shapes(progress, planned.id) / len(progress.question.shapes)
-    return progress.clock() + expected - spent <= end
+    spent = active.state.at - since
+    expected = seconds * missing_shapes(active, planned.id) / len(active.question.shapes)
+    return active.clock() + expected - spent <= end
 
 
-def missing_shapes(progress: RunInProgress, arm: str) -> int:
-    return len(progress.question.shapes) - len(progress.state.last_process(arm).built)
+def missing_shapes(active: ActiveRun, arm: str) -> int:
+    return len(active.question.shapes) - len(active.state.last_process(arm).built)
 
 
 def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:

@@ -21,9 +21,9 @@ from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import building, post_race, racing, remaining, repetitions, servers, starts
+from advisor.execute.active_run import ActiveRun, Recorder
 from advisor.execute.build_rules import builds_are_over
 from advisor.execute.quiet import activity_reader, wait_until_quiet
-from advisor.execute.run_in_progress import Recorder, RunInProgress
 from advisor.probing.bytecode import compiled_bytecode
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
@@ -148,7 +148,7 @@ def _execute_steps(
         # The first decision needs it and would wait for it, while builds are suspended.
         threading.Thread(target=importlib.import_module, args=("scipy.special",)).start()
         start, seconds = context.clock(), question.seconds
-        progress = RunInProgress(
+        active = ActiveRun(
             session=session,
             recorder=recorder,
             header=header,
@@ -162,71 +162,67 @@ def _execute_steps(
             to_skip=to_skip,
         )
         if not is_further:
-            yield from _race_and_measure_further(progress)
+            yield from _race_and_measure_further(active)
             yield from session.stop()
-        yield from repetitions.repeat_arms(progress, is_further=is_further)
+        yield from repetitions.repeat_arms(active, is_further=is_further)
     if question.cold_start:
-        yield from starts.measure_starts(progress)
+        yield from starts.measure_starts(active)
     yield Finished()
 
 
-def _race_and_measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
+def _race_and_measure_further(active: ActiveRun) -> Iterator[RunEvent]:
     """Race all arms, then those that the run itself adds."""
-    arms = progress.state.plan.arms
-    repeated = repetitions.order_repetitions(arms) if progress.question.budget.repeats else ()
+    arms = active.state.plan.arms
+    repeated = repetitions.order_repetitions(arms) if active.question.budget.repeats else ()
     # Few builds get more processors each.
-    builds = SideBySideBuilds(progress.session, min(progress.builds_at_once, len(arms)), repeated)
+    builds = SideBySideBuilds(active.session, min(active.builds_at_once, len(arms)), repeated)
     while True:
-        yield from _race_groups(progress, builds)
-        yield from progress.session.finish_reference()
-        yield from post_race.measure_further(progress)
-        added = remaining.arms_to_add(progress)
-        if builds_are_over(progress) or not added:
+        yield from _race_groups(active, builds)
+        yield from active.session.finish_reference()
+        yield from post_race.measure_further(active)
+        added = remaining.arms_to_add(active)
+        if builds_are_over(active) or not added:
             return
         yield from added
         # New shapes may have broken the programs of those that tried some.
-        yield from progress.session.stop()
+        yield from active.session.stop()
 
 
-def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:
+def _race_groups(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEvent]:
     """Build and race until every arm has raced, no further arm fits, or the time is over.
 
     An arm races as soon as it is built; the builds of others are suspended meanwhile.
     """
-    session, header = progress.session, progress.header
+    session, header = active.session, active.header
     question = header.question
     while True:
-        before = progress.state
-        yield from building.build_group(progress, builds)
-        if builds_are_over(progress):
-            yield from building.end_builds(progress, builds)
+        before = active.state
+        yield from building.build_group(active, builds)
+        if builds_are_over(active):
+            yield from building.end_builds(active, builds)
         else:
-            yield from remaining.arms_to_add(progress)
-        yield from racing.race_shapes(progress)
-        waiting = remaining.waiting_arms(progress.state, question)
+            yield from remaining.arms_to_add(active)
+        yield from racing.race_shapes(active)
+        waiting = remaining.waiting_arms(active.state, question)
         # These differ as soon as a race was opened or closed.
-        races, races_before = ((each.groups, each.closed) for each in (progress.state, before))
+        races, races_before = ((each.groups, each.closed) for each in (active.state, before))
         has_raced = races != races_before
         has_progress = (
             has_raced or builds.running or waiting != remaining.waiting_arms(before, question)
         )
         # An answer that users see, or that leaves arms out, is decided as at the end: unlike
-        # `progress.answer`, it has no advice where equal workers differ so that nothing is decided.
-        answer = answer_from_state(header, progress.state)
+        # `active.answer`, it has no advice where equal workers differ so that nothing is decided.
+        answer = answer_from_state(header, active.state)
         if has_raced and answer.recommendation is not None:
-            yield answer_so_far(answer, progress.state)
-        if (
-            not waiting
-            or not has_progress
-            or not session.is_running(progress.state.plan.baseline.id)
-        ):
+            yield answer_so_far(answer, active.state)
+        if not waiting or not has_progress or not session.is_running(active.state.plan.baseline.id):
             return
         hopeless = remaining.arms_that_cannot_lead(answer, header.catalogue)
-        yield from building.drop_unbuilt(progress, builds, hopeless)
+        yield from building.drop_unbuilt(active, builds, hopeless)
         if not session.headroom.fits_another_worker() or waiting & remaining.oom_beside_others(
-            progress.state
+            active.state
         ):
-            yield from post_race.free_memory(progress)
+            yield from post_race.free_memory(active)
 
 
 def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:

@@ -22,7 +22,7 @@ from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
 from advisor.domain.snippet import SnippetPair, TriedVariant
 from advisor.domain.text import join_names
-from advisor.execute.run_in_progress import Recorder
+from advisor.execute.active_run import Recorder
 from advisor.execute.verification import compare, config_for_snippets
 from advisor.probing.detection import detect_cpu_flags
 from advisor.probing.run_config import RunConfig

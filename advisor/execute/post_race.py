@@ -11,8 +11,8 @@ from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import arms_by_speed
 from advisor.domain.run_events import RunEvent
 from advisor.execute import racing, remaining
+from advisor.execute.active_run import ActiveRun
 from advisor.execute.repetitions import build_ahead, excluded_by_declaration, leaders_of
-from advisor.execute.run_in_progress import RunInProgress
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
 ABBA = (0, 1, 1, 0)
@@ -20,101 +20,101 @@ ABBA = (0, 1, 1, 0)
 SHARE_OF_NEW_SHAPES = 1 / 3
 
 
-def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
+def measure_further(active: ActiveRun) -> Iterator[RunEvent]:
     """Sustain the two fastest arms, then profile those that run, duplicates excepted.
 
     These are all arms or, if the budget says so, the leaders of the decision so far. The leaders
     then try new shapes.
     """
-    session, question = progress.session, progress.question
-    plan = progress.state.plan
+    session, question = active.session, active.question
+    plan = active.state.plan
     chosen = plan.arms
     if question.budget.skips_losing_arms and not question.all_arms:
-        chosen = leaders_of(progress.answer(), plan)
+        chosen = leaders_of(active.answer(), plan)
     arms = [each.id for each in chosen if session.is_running(each.id) and each.duplicate_of is None]
-    yield from sustain_fastest(progress)
+    yield from sustain_fastest(active)
     for arm in arms:
-        yield from profile(progress, arm)
-    build_ahead(progress)
-    yield from _try_shapes_of_leaders(progress)
-    yield from session.run_until(lambda: not session.builds_standbys(), end=progress.end)
+        yield from profile(active, arm)
+    build_ahead(active)
+    yield from _try_shapes_of_leaders(active)
+    yield from session.run_until(lambda: not session.builds_standbys(), end=active.end)
     if session.builds_standbys():  # too late for a repetition
         session.kill_standbys()
 
 
-def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
+def _try_shapes_of_leaders(active: ActiveRun) -> Iterator[RunEvent]:
     """Let the leaders try one batch size and one length that were not built.
 
     The results may make other arms lead. The new leaders try shapes too, until every leader has
     tried some or the time is spent. Otherwise a declared fact that a trial would have refuted could
     make an arm lead, or exclude it by a constraint.
     """
-    session, budget = progress.session, progress.question.budget
+    session, budget = active.session, active.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
-    if limit > 0 and progress.clock() < progress.end:
-        running = [each.id for each in progress.state.plan.arms if session.is_running(each.id)]
+    if limit > 0 and active.clock() < active.end:
+        running = [each.id for each in active.state.plan.arms if session.is_running(each.id)]
         yield from session.check(running)
     # Most of the time that is left is for the repetition.
-    left = SHARE_OF_NEW_SHAPES * (progress.end - progress.clock())
-    end = progress.clock() + min(budget.all_new_shapes_seconds, left)
-    while limit > 0 and progress.clock() < end and progress.clock() + limit <= progress.end:
-        answer, plan = progress.answer(), progress.state.plan
+    left = SHARE_OF_NEW_SHAPES * (active.end - active.clock())
+    end = active.clock() + min(budget.all_new_shapes_seconds, left)
+    while limit > 0 and active.clock() < end and active.clock() + limit <= active.end:
+        answer, plan = active.answer(), active.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [each.id for each in arms if session.is_running(each.id)]
         untried = [arm for arm in running if arm not in tried]
         if not untried:
             return
         # The processors of a CPU are shared with the calls that are tried.
-        together = untried[:1] if progress.question.device == "cpu" else untried
+        together = untried[:1] if active.question.device == "cpu" else untried
         tried.update(together)
         yield from session.try_new_shapes(together, limit)
 
 
-def free_memory(progress: RunInProgress) -> Iterator[RunEvent]:
+def free_memory(active: ActiveRun) -> Iterator[RunEvent]:
     """Profile and stop the raced workers that the next group does not need; end standbys.
 
     The leaders of several shapes are stopped too, except for the first, while memory is short
     or an arm that waits has run out of memory while they were resident.
     """
-    question = progress.question
-    progress.session.kill_standbys()
-    waiting = remaining.waiting_arms(progress.state, question)
-    kept = remaining.retained(progress.state, question) | waiting
-    for arm in racing.raceable_arms(progress):
+    question = active.question
+    active.session.kill_standbys()
+    waiting = remaining.waiting_arms(active.state, question)
+    kept = remaining.retained(active.state, question) | waiting
+    for arm in racing.raceable_arms(active):
         if arm not in kept:
-            yield from profile_and_stop(progress, arm)
-    for arm in reversed(remaining.leaders_to_keep(progress.state, question)[1:]):
-        has_crowded_out = waiting & remaining.oom_beside_others(progress.state)
-        if has_crowded_out or not progress.session.headroom.fits_another_worker():
-            yield from profile_and_stop(progress, arm)
+            yield from profile_and_stop(active, arm)
+    for arm in reversed(remaining.leaders_to_keep(active.state, question)[1:]):
+        has_crowded_out = waiting & remaining.oom_beside_others(active.state)
+        if has_crowded_out or not active.session.headroom.fits_another_worker():
+            yield from profile_and_stop(active, arm)
 
 
-def profile_and_stop(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
-    yield from profile(progress, arm)
-    yield from progress.session.stop({arm})
+def profile_and_stop(active: ActiveRun, arm: str) -> Iterator[RunEvent]:
+    yield from profile(active, arm)
+    yield from active.session.stop({arm})
 
 
-def profile(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
+def profile(active: ActiveRun, arm: str) -> Iterator[RunEvent]:
     """Profile an arm; then, if the budget asks for it, try shapes that were not built.
 
     Neither begins after the end of the run. The worker can only be stopped after these shapes.
     """
-    session, budget = progress.session, progress.question.budget
-    if progress.clock() < progress.end and session.is_running(arm):
+    session, budget = active.session, active.question.budget
+    if active.clock() < active.end and session.is_running(arm):
         yield from session.send_and_wait(arm, "diagnose")
-    if budget.new_shapes and progress.clock() < progress.end and session.is_running(arm):
+    if budget.new_shapes and active.clock() < active.end and session.is_running(arm):
         yield from session.try_new_shapes([arm])
 
 
-def sustain_fastest(progress: RunInProgress) -> Iterator[RunEvent]:
+def sustain_fastest(active: ActiveRun) -> Iterator[RunEvent]:
     """Call the two fastest arms at the largest shape without pauses, one after the other.
 
     Sustained calls may reach a limit of power or heat that the pauses of the race hide.
     """
-    session, question, state = progress.session, progress.question, progress.state
+    session, question, state = active.session, active.question, active.state
     shape = max(question.shapes)
     pair = arms_by_speed(results_by_shape(state, question), state, shape)[:2]
-    seconds, left = question.budget.sustained_seconds, progress.end - progress.clock()
+    seconds, left = question.budget.sustained_seconds, active.end - active.clock()
     if not 0 < seconds <= left or len(pair) < len(set(ABBA)):
         return
     for index in ABBA:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from advisor.domain.plan import REFERENCE, Arm
+from advisor.execute.active_run import ActiveRun
 from advisor.execute.build_rules import builds_are_over, may_end_by, missing_shapes, unraced_arms
 from advisor.execute.remaining import skips_losing_arms
-from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 
 #: A race waits so long for arms that are nearly built: to race later costs about as much.
@@ -25,16 +25,14 @@ class RacePause:
     its outputs is missing: it would need a race of its own.
     """
 
-    def __init__(
-        self, progress: RunInProgress, builds: SideBySideBuilds, early: Sequence[str]
-    ) -> None:
-        self._progress = progress
+    def __init__(self, active: ActiveRun, builds: SideBySideBuilds, early: Sequence[str]) -> None:
+        self._active = active
         self._builds = builds
         self._early = early
-        self._is_first = not progress.state.has_raced
-        self._presets = progress.header.catalogue.presets.builds
-        self._due = progress.clock() + (
-            self._presets.first_race_seconds - progress.state.at
+        self._is_first = not active.state.has_raced
+        self._presets = active.header.catalogue.presets.builds
+        self._due = active.clock() + (
+            self._presets.first_race_seconds - active.state.at
             if self._is_first
             else self._presets.race_interval_seconds
         )
@@ -42,44 +40,44 @@ class RacePause:
         self._last = math.inf
 
     def is_due(self) -> bool:
-        progress, baseline = self._progress, self._progress.state.plan.baseline.id
-        session = progress.session
+        active, baseline = self._active, self._active.state.plan.baseline.id
+        session = active.session
         has_failed = session.has_started(baseline) and not session.is_running(baseline)
         if has_failed or session.has_failed(REFERENCE):
             return True
-        if not builds_are_over(progress) and not self._is_worth_a_race():
+        if not builds_are_over(active) and not self._is_worth_a_race():
             return False
-        now = progress.clock()
-        self._last = min(self._last, now + NEARLY_BUILT_SECONDS, progress.end)
+        now = active.clock()
+        self._last = min(self._last, now + NEARLY_BUILT_SECONDS, active.end)
         running = self._awaited_arms()
         may_wait = any(map(self._is_nearly_built, running)) or self._expects_others(running)
         return now >= self._last or not may_wait
 
     def _is_worth_a_race(self) -> bool:
-        progress = self._progress
-        if not unraced_arms(progress):
+        active = self._active
+        if not unraced_arms(active):
             return False
-        if progress.clock() >= self._due:
+        if active.clock() >= self._due:
             return True
         if self._is_first:
             running = {each.id for each in self._awaited_arms()}
-            has_started = progress.session.has_started
+            has_started = active.session.has_started
             return all(has_started(arm) and arm not in running for arm in self._early)
-        return not any(may_end_by(self._due, each, progress) for each in self._awaited_arms())
+        return not any(may_end_by(self._due, each, active) for each in self._awaited_arms())
 
     def _awaited_arms(self) -> list[Arm]:
-        progress = self._progress
-        arms, ready = progress.state.plan.arms, {*unraced_arms(progress)}
+        active = self._active
+        arms, ready = active.state.plan.arms, {*unraced_arms(active)}
         running = [each for each in arms if each.id in self._builds.running]
-        if not skips_losing_arms(progress.question):
+        if not skips_losing_arms(active.question):
             return running
         rivals = [each for each in arms if each.id in ready]
-        needed = progress.state.baselines
+        needed = active.state.baselines
         return [
             each
             for each in running
             if each.id in needed
-            or missing_shapes(progress, each.id) == 0
+            or missing_shapes(active, each.id) == 0
             # A race of one may show that another arm of its workflow cannot lead.
             or not any(
                 one.workflow == each.workflow and _rank_by_points(one) >= _rank_by_points(each)
@@ -93,12 +91,12 @@ class RacePause:
         A long build is nearly built when only the check is missing, and so is any for a first race
         that is due. On a GPU the pace of a build tells whether the first race waits for it.
         """
-        missing = missing_shapes(self._progress, planned.id)
-        if missing and self._is_first and self._progress.question.device != "cpu":
+        missing = missing_shapes(self._active, planned.id)
+        if missing and self._is_first and self._active.question.device != "cpu":
             return self._is_quick_so_far(planned, missing)
         is_short = planned.is_built_within(self._presets.first_race_seconds)
-        is_late = self._is_first and self._progress.clock() >= self._due
-        is_last = missing == 1 and len(self._progress.question.shapes) > 1
+        is_late = self._is_first and self._active.clock() >= self._due
+        is_last = missing == 1 and len(self._active.question.shapes) > 1
         return missing == 0 or (is_last and is_short and not is_late)
 
     def _is_quick_so_far(self, planned: Arm, missing: int) -> bool:
@@ -106,8 +104,8 @@ class RacePause:
 
         A race would suspend it, and would soon be followed by another one.
         """
-        process = self._progress.state.last_process(planned.id)
-        now = self._presets.first_race_seconds - (self._due - self._progress.clock())
+        process = self._active.state.last_process(planned.id)
+        now = self._presets.first_race_seconds - (self._due - self._active.clock())
         since = now if process.building_since is None else process.building_since
         last = [each.build_seconds for each in process.built.values()][-1:]
         end = max(now, since + max(now - since, *last, 0.0) * missing)
@@ -119,13 +117,13 @@ class RacePause:
 
         Variants are arms that the model calls for, such as those in another memory layout.
         """
-        progress = self._progress
-        ready, arms = {*unraced_arms(progress)}, progress.state.plan.arms
+        active = self._active
+        ready, arms = {*unraced_arms(active)}, active.state.plan.arms
         return (
             self._is_first
             and all(each.called_for for each in arms if each.id in ready)
             and any(
-                not each.called_for and may_end_by(self._last, each, progress) for each in running
+                not each.called_for and may_end_by(self._last, each, active) for each in running
             )
         )
 

@@ -19,8 +19,8 @@ from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import ConditionsRecorded, RaceClosed, RaceOpened, RunEvent
 from advisor.domain.run_state import RunState
+from advisor.execute.active_run import ActiveRun
 from advisor.execute.remaining import oom_beside_others, retained
-from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.conditions import find_disturbance
 from advisor.probing.session import WorkerSession
 from probes.shape import Shape
@@ -129,56 +129,56 @@ class StopRule:
         return width <= 1 or decision.certain
 
 
-def race_shapes(progress: RunInProgress) -> Iterator[RunEvent]:
+def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
     """Race the arms at each shape, with equal shares of the measuring time that is left.
 
     It stops when the baseline has ended. After the end of races, arms that join late race against
     the baselines and leaders alone.
     """
-    question = progress.question
-    counts = DiscardCounts(progress.header.catalogue.presets.visit_limits)
-    built = {*raceable_arms(progress)}
-    new = built - progress.state.raced_arms
+    question = active.question
+    counts = DiscardCounts(active.header.catalogue.presets.visit_limits)
+    built = {*raceable_arms(active)}
+    new = built - active.state.raced_arms
     open_shapes = [
         shape
         for shape in question.shapes
-        if shape not in progress.state.closed or built - _arms_raced_at(progress.state, shape)
+        if shape not in active.state.closed or built - _arms_raced_at(active.state, shape)
     ]
     measuring_seconds = question.budget.measuring_seconds
-    share = _share_of_measuring_time(progress)
-    end = min(progress.clock() + measuring_seconds * share, progress.races_end)
+    share = _share_of_measuring_time(active)
+    end = min(active.clock() + measuring_seconds * share, active.races_end)
     for index, shape in enumerate(open_shapes):
-        is_open = shape in progress.state.last_groups and shape not in progress.state.closed
-        planned = tuple(raceable_arms(progress))
+        is_open = shape in active.state.last_groups and shape not in active.state.closed
+        planned = tuple(raceable_arms(active))
         if is_open:
-            arms = progress.state.last_groups[shape]
-        elif progress.clock() < progress.races_end:
+            arms = active.state.last_groups[shape]
+        elif active.clock() < active.races_end:
             arms = planned
         else:
-            needed = new | retained(progress.state, question)
+            needed = new | retained(active.state, question)
             arms = tuple(arm for arm in planned if arm in needed)
-        if progress.state.plan.baseline.id not in arms:
+        if active.state.plan.baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open:
             yield RaceOpened(shape=shape, arms=arms)
-        now = progress.clock()
-        last = now + max(progress.end - now, 0.0) / (len(open_shapes) - index)
-        if len(progress.state.groups[shape]) == 1:
+        now = active.clock()
+        last = now + max(active.end - now, 0.0) / (len(open_shapes) - index)
+        if len(active.state.groups[shape]) == 1:
             last = min(now + OVERTIME * measuring_seconds, max(last, now + measuring_seconds))
         ends = RaceEnds(now + max(end - now, 0.0) / (len(open_shapes) - index), last)
-        race = replay_race(progress.state, shape, question)
-        all_arms = {each.id for each in progress.state.plan.arms}
-        waiting = all_arms - progress.state.failed_arms - {*planned}
+        race = replay_race(active.state, shape, question)
+        all_arms = {each.id for each in active.state.plan.arms}
+        waiting = all_arms - active.state.failed_arms - {*planned}
         # Arms that are not built yet will race together with those that are.
-        is_early = bool(waiting) and progress.session.headroom.fits_another_worker()
-        rule = StopRule(progress.decision, question.budget.skips_losing_arms)
+        is_early = bool(waiting) and active.session.headroom.fits_another_worker()
+        rule = StopRule(active.decision, question.budget.skips_losing_arms)
         may_end = ends_at_first_look if is_early else rule.may_end
-        yield from _run_rounds(progress, race, shape, counts, ends, may_end)
+        yield from _run_rounds(active, race, shape, counts, ends, may_end)
 
 
-def raceable_arms(progress: RunInProgress) -> list[str]:
+def raceable_arms(active: ActiveRun) -> list[str]:
     """Return the arms that can race, in build order."""
-    session, state = progress.session, progress.state
+    session, state = active.session, active.state
     return [
         each.id
         for each in state.plan.arms
@@ -192,16 +192,16 @@ def _arms_raced_at(state: RunState, shape: Shape) -> set[str]:
     return {arm for group in state.groups.get(shape, ()) for arm in group.arms}
 
 
-def _share_of_measuring_time(progress: RunInProgress) -> float:
+def _share_of_measuring_time(active: ActiveRun) -> float:
     """Return the share of the measuring time for the next group.
 
     It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
     last group gets all of it if every arm is still resident: the earlier races ended early then.
     """
-    state, built = progress.state, {*raceable_arms(progress)}
+    state, built = active.state, {*raceable_arms(active)}
     raced, failed = state.raced_arms, state.failed_arms
     unraced = {
-        arm for shape in progress.question.shapes for arm in built - _arms_raced_at(state, shape)
+        arm for shape in active.question.shapes for arm in built - _arms_raced_at(state, shape)
     }
     all_arms = {each.id for each in state.plan.arms}
     waiting = all_arms - (failed - oom_beside_others(state)) - built
@@ -212,7 +212,7 @@ def _share_of_measuring_time(progress: RunInProgress) -> float:
 
 
 def _run_rounds(
-    progress: RunInProgress,
+    active: ActiveRun,
     race: Race,
     shape: Shape,
     counts: DiscardCounts,
@@ -224,10 +224,10 @@ def _run_rounds(
     The fewest that count are made even at the end of the run: without them, the build of an arm
     that joins late would be wasted.
     """
-    session = progress.session
-    first_round = progress.state.groups[shape][-1].first_round
+    session = active.session
+    first_round = active.state.groups[shape][-1].first_round
     while not race.finished and not may_end(race):
-        if race.rounds >= FEWEST_ROUNDS and progress.clock() >= ends.after(race.rounds):
+        if race.rounds >= FEWEST_ROUNDS and active.clock() >= ends.after(race.rounds):
             reason = "the measuring time is spent"
             yield RaceClosed(shape=shape, reason=reason, cause="out-of-time")
             return

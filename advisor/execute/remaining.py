@@ -17,8 +17,8 @@ from advisor.domain.results import ScoredArm
 from advisor.domain.run_events import ArmsAdded
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Workflow
+from advisor.execute.active_run import ActiveRun
 from advisor.execute.expected_builds import with_expected_builds
-from advisor.execute.run_in_progress import RunInProgress
 from probes.outcome import Failure, FailureStatus
 
 #: A vision transformer has one layer that convolves images, which cuts them into patches.
@@ -184,8 +184,8 @@ def _reason(found: Potential, advised: ScoredArm, negligible: float) -> str:
     return f"{most}; it was {gain} in {found.gain.runs} runs"
 
 
-def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
-    state, header = progress.state, progress.header
+def arms_to_add(active: ActiveRun) -> list[ArmsAdded]:
+    state, header = active.state, active.header
     pythons = {each.workflow: each.python for each in state.plan.arms}
     known = {each.id for each in state.plan.arms}
     found = []
@@ -203,7 +203,7 @@ def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
                 and unsupported_use(workflow, planned, header.question) is None
             ]
             if arms:
-                added = with_expected_builds(arms, header, progress.store)
+                added = with_expected_builds(arms, header, active.store)
                 found.append(ArmsAdded(added=added, because=because))
     return found
 

@@ -14,7 +14,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_events import RepetitionStarted, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.execute import racing
-from advisor.execute.run_in_progress import RunInProgress
+from advisor.execute.active_run import ActiveRun
 
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
@@ -79,7 +79,7 @@ def seconds_while_open(question: Question, state: RunState) -> float:
     return max(budget.undecided_seconds, budget.undecided_share * state.at)
 
 
-def repeat_arms(progress: RunInProgress, *, is_further: bool = False) -> Iterator[RunEvent]:
+def repeat_arms(active: ActiveRun, *, is_further: bool = False) -> Iterator[RunEvent]:
     """Measure arms again in fresh processes, most of which start with warm caches.
 
     No repetition begins after the end of the run, and builds that have not ended by then are
@@ -88,155 +88,153 @@ def repeat_arms(progress: RunInProgress, *, is_further: bool = False) -> Iterato
     where the last one made another arm lead, which has not been repeated. `is_further` asks for one
     more than there are.
     """
-    question, clock = progress.question, progress.clock
+    question, clock = active.question, active.clock
     seconds, end = 0.0, None
-    asked = max(question.budget.repeats, len(progress.state.repeats) + is_further)
+    asked = max(question.budget.repeats, len(active.state.repeats) + is_further)
     for number in itertools.count(1):
-        if is_repetition_complete(progress.state, number, question):
+        if is_repetition_complete(active.state, number, question):
             continue
-        if clock() >= progress.end:
+        if clock() >= active.end:
             return
         if number > asked:
             if end is None:
-                end = min(clock() + seconds_while_open(question, progress.state), progress.end)
-            answer = progress.answer()
-            repeated = {arm for arms in progress.state.repeats.values() for arm in arms}
+                end = min(clock() + seconds_while_open(question, active.state), active.end)
+            answer = active.answer()
+            repeated = {arm for arms in active.state.repeats.values() for arm in arms}
             is_unrepeated = answer.advised is not None and answer.advised.scored.arm not in repeated
-            has_time = clock() + seconds <= progress.end
+            has_time = clock() + seconds <= active.end
             if not (_settles(answer, seconds, end - clock()) or (has_time and is_unrepeated)):
                 return
         started = clock()
-        yield from _repeat_once(progress, number)
-        if number not in progress.state.repeats:
+        yield from _repeat_once(active, number)
+        if number not in active.state.repeats:
             return
-        processes = progress.state.processes
+        processes = active.state.processes
         # Where an arm did not complete it, the next one would not help.
         if number > asked and not all(
             any(each.repeat == number and each.completed for each in processes.get(arm, ()))
-            for arm in progress.state.repeats[number]
+            for arm in active.state.repeats[number]
         ):
             return
         seconds = clock() - started
 
 
-def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
+def _settles(answer: Answer, seconds: float, seconds_left: float) -> bool:
     decision = answer.recommendation.decision if answer.recommendation else None
     return (
         decision is not None
         and decision.word == "OPEN"
         and decision.needed_repetitions is not None
-        and decision.needed_repetitions * seconds <= remaining
-        and remaining > 0
+        and decision.needed_repetitions * seconds <= seconds_left
+        and seconds_left > 0
     )
 
 
-def build_ahead(progress: RunInProgress) -> None:
+def build_ahead(active: ActiveRun) -> None:
     """Let the workers of the first repetition import and build, on a GPU, while nothing is timed.
 
     The arms may differ from those that repeat at the end: their workers are then ended.
     """
-    question, session, state = progress.question, progress.session, progress.state
+    question, session, state = active.question, active.session, active.state
     if question.device == "cpu" or not question.budget.repeats or state.repeats:
         return
-    arms = _next_arms(progress, 1)
-    if len(arms) < progress.builds_at_once and session.headroom.fits_another_worker():
+    arms = _next_arms(active, 1)
+    if len(arms) < active.builds_at_once and session.headroom.fits_another_worker():
         numbered = [(each, state.next_process_number(each.id)) for each in arms]
-        cold = builds_to_repeat(progress.answer(), progress.end - progress.clock())
+        cold = builds_to_repeat(active.answer(), active.end - active.clock())
         fits = session.headroom.fits_another_worker(len(arms))
         session.add_standbys(numbered, {each.id for each in arms} - cold if fits else set())
 
 
-def _next_arms(progress: RunInProgress, number: int) -> tuple[Arm, ...]:
+def _next_arms(active: ActiveRun, number: int) -> tuple[Arm, ...]:
     """Return the arms of a repetition that has not begun; none where there is nothing to compare.
 
     Repetitions beyond those of the budget have the leaders alone, which the decision depends on.
     With one leader, the first has the duplicate too: one difference between equal processes more.
     """
-    question, plan = progress.question, progress.state.plan
+    question, plan = active.question, active.state.plan
     if question.budget.repeated == "leaders" or number > question.budget.repeats:
-        arms = leaders_of(progress.answer(), plan)
+        arms = leaders_of(active.answer(), plan)
     else:
-        arms = arms_to_repeat(progress.state, question)
+        arms = arms_to_repeat(active.state, question)
     if number == 1 and len(arms) == FEWEST_ARMS:
         return (*arms, *(each for each in plan.arms if each.duplicate_of == plan.baseline.id))
     return arms if len(arms) >= FEWEST_ARMS else ()
 
 
-def _repeat_once(progress: RunInProgress, number: int) -> Iterator[RunEvent]:
-    if number not in progress.state.repeats:
-        arms = _next_arms(progress, number)
+def _repeat_once(active: ActiveRun, number: int) -> Iterator[RunEvent]:
+    if number not in active.state.repeats:
+        arms = _next_arms(active, number)
         if not arms:
             return
         yield RepetitionStarted(repeat=number, arms=tuple(each.id for each in arms))
-    yield from _repeat_in_groups(progress, number)
-    yield from progress.session.stop()
+    yield from _repeat_in_groups(active, number)
+    yield from active.session.stop()
 
 
-def _repeat_in_groups(progress: RunInProgress, number: int) -> Iterator[RunEvent]:
+def _repeat_in_groups(active: ActiveRun, number: int) -> Iterator[RunEvent]:
     """Make one repetition in groups that fit in memory, each with the baseline.
 
     The quickest build comes first: one that the end of the run stops then costs its own arm alone.
     Rounds are numbered on from group to group. Without a shortage there is one group. The workers
     of the last group keep running.
     """
-    session, answer = progress.session, progress.answer()
-    cold = builds_to_repeat(answer, progress.end - progress.clock())
+    session, answer = active.session, active.answer()
+    cold = builds_to_repeat(answer, active.end - active.clock())
     seconds = {each.arm: each.build_seconds.cold for each in answer.results.measurements}
-    plan, repeated, first_round = progress.state.plan, progress.state.repeats[number], 1
+    plan, repeated, first_round = active.state.plan, active.state.repeats[number], 1
     waiting = [each for each in plan.arms if each.id in repeated and each != plan.baseline]
     waiting.sort(key=lambda each: (each.id in cold, seconds.get(each.id, 0.0)))
     starting = [plan.baseline, *waiting]
     # They may be built at the same time if a race had them all in memory.
-    raced = [each.arms for groups in progress.state.groups.values() for each in groups]
-    fit_at_once = len(repeated) <= progress.builds_at_once and any(
+    raced = [each.arms for groups in active.state.groups.values() for each in groups]
+    fit_at_once = len(repeated) <= active.builds_at_once and any(
         set(repeated) <= set(arms) for arms in raced
     )
     while waiting:
-        numbered = [(each, progress.state.next_process_number(each.id)) for each in starting]
+        numbered = [(each, active.state.next_process_number(each.id)) for each in starting]
         built = [arm for arm in repeated if arm not in cold]
         yield from session.start(numbered, repeat=number, built=built)
         session.stop_compiling()
         if fit_at_once:
             side_by_side = [each.id for each in starting if each.id not in cold]
-            yield from session.prepare(side_by_side, progress.end)
+            yield from session.prepare(side_by_side, active.end)
         group, starting = [plan.baseline], [plan.baseline]
-        yield from session.build(plan.baseline.id, end=progress.end)
+        yield from session.build(plan.baseline.id, end=active.end)
         while waiting and (
             not any(session.is_running(each.id) for each in group[1:])
             or session.headroom.fits_another_worker()
         ):
             group.append(waiting.pop(0))
-            yield from session.build(group[-1].id, end=progress.end)
-        rounds = range(first_round, first_round + progress.question.budget.repeat_rounds)
-        yield from _visit_in_turn(progress, group, rounds)
+            yield from session.build(group[-1].id, end=active.end)
+        rounds = range(first_round, first_round + active.question.budget.repeat_rounds)
+        yield from _visit_in_turn(active, group, rounds)
         if waiting:
             yield from session.stop({each.id for each in group})
         first_round = rounds.stop
 
 
-def _visit_in_turn(
-    progress: RunInProgress, arms: Sequence[Arm], rounds: range
-) -> Iterator[RunEvent]:
+def _visit_in_turn(active: ActiveRun, arms: Sequence[Arm], rounds: range) -> Iterator[RunEvent]:
     """Visit the arms in turn at each shape.
 
     The order rotates from round to round: an arm does not always follow the same other arm. After
     the end of the run the baselines alone, to which nothing is compared, are not visited.
     """
-    rivals = {each.id for each in arms} - progress.state.baselines
-    if progress.clock() >= progress.end and not any(map(progress.session.is_running, rivals)):
+    rivals = {each.id for each in arms} - active.state.baselines
+    if active.clock() >= active.end and not any(map(active.session.is_running, rivals)):
         return
-    counts = racing.DiscardCounts(progress.header.catalogue.presets.visit_limits)
-    shapes = progress.question.shapes
+    counts = racing.DiscardCounts(active.header.catalogue.presets.visit_limits)
+    shapes = active.question.shapes
     for index, shape in enumerate(shapes):
-        now = progress.clock()
-        end = now + max(progress.end - now, 0.0) / (len(shapes) - index)
+        now = active.clock()
+        end = now + max(active.end - now, 0.0) / (len(shapes) - index)
         for number in rounds:
-            if number >= rounds.start + FEWEST_ROUNDS and progress.clock() >= end:
+            if number >= rounds.start + FEWEST_ROUNDS and active.clock() >= end:
                 break
             for position in range(len(arms)):
                 arm = arms[(position + number) % len(arms)].id
-                if progress.session.is_running(arm):
-                    yield from racing.measure_visit(progress.session, arm, shape, number, counts)
+                if active.session.is_running(arm):
+                    yield from racing.measure_visit(active.session, arm, shape, number, counts)
 
 
 def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:

@@ -24,7 +24,7 @@ from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured, RepetitionStarted, RunEvent
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, divide_processors
-from advisor.execute.run_in_progress import Recorder
+from advisor.execute.active_run import Recorder
 from advisor.probing.load_generator import LoadGenerator
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.session import WorkerSession

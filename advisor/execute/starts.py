@@ -19,8 +19,8 @@ from advisor.domain.measurement import CACHE_DIRECTORY, Start
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, StartMeasured
 from advisor.domain.snippet import Snippet
+from advisor.execute.active_run import ActiveRun
 from advisor.execute.repetitions import leaders_of
-from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 from advisor.probing.snippets import SnippetOptions, follow, make_arm, open_session, start
 from advisor.recipes.snippet import StartScripts, compose_starts
@@ -32,23 +32,23 @@ from probes.shape import Shape
 UNCHECKED = "its reply was not checked"
 
 
-def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
+def measure_starts(active: ActiveRun) -> Iterator[RunEvent]:
     """Measure the starts of the leaders, then of arms that a limit of the start may exclude.
 
     No way begins after the seconds of the budget, the first one of the first arm excepted.
     """
-    limited = math.isfinite(progress.seconds)
-    end = progress.clock() + (progress.question.budget.cold_start_seconds if limited else math.inf)
-    starts = progress.state.starts.items()
+    limited = math.isfinite(active.seconds)
+    end = active.clock() + (active.question.budget.cold_start_seconds if limited else math.inf)
+    starts = active.state.starts.items()
     tried = {arm for arm, found in starts if all(each.failure != UNCHECKED for each in found)}
-    while (planned := _next_arm(progress, tried)) is not None and progress.clock() < end:
+    while (planned := _next_arm(active, tried)) is not None and active.clock() < end:
         tried.add(planned.id)
         facts, eager = (
-            _snippet_facts(progress, each) for each in (planned, progress.state.plan.baseline)
+            _snippet_facts(active, each) for each in (planned, active.state.plan.baseline)
         )
         if facts is None or eager is None:
             continue
-        question = progress.question
+        question = active.question
         try:
             size = question.start_shape.batch_size
             scripts = compose_starts(question, size, facts)
@@ -56,15 +56,15 @@ def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
         except NoRecipeError:
             continue
         allowed = facts.allowances.get(str(question.start_shape))
-        yield from _measure_arm(progress, planned, allowed, [first, *scripts], end)
+        yield from _measure_arm(active, planned, allowed, [first, *scripts], end)
 
 
-def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
+def _next_arm(active: ActiveRun, tried: set[str]) -> Arm | None:
     """Return the next arm to start: the advised one, its rivals, the baseline, then others.
 
     If no arm is advised, the others are those that only a constraint on an unknown figure excludes.
     """
-    answer, plan = progress.answer(), progress.state.plan
+    answer, plan = active.answer(), active.state.plan
     advised = answer.advised.scored.arm if answer.advised else ""
     leaders = sorted(
         leaders_of(answer, plan), key=lambda each: (each.id != advised, each == plan.baseline)
@@ -81,7 +81,7 @@ def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
 
 
 def _measure_arm(
-    progress: RunInProgress,
+    active: ActiveRun,
     planned: Arm,
     allowed: Any,  # noqa: ANN401 - as the workflow's task needs it
     scripts: Sequence[StartScripts],
@@ -92,14 +92,14 @@ def _measure_arm(
     The first script is that of eager PyTorch; the baseline has no other.
     """
     # The packages are imported as they were installed.
-    config = dataclasses.replace(progress.session.config, bytecode=None)
+    config = dataclasses.replace(active.session.config, bytecode=None)
     eager, *own = scripts
-    question, baseline = progress.question, progress.state.plan.baseline
+    question, baseline = active.question, active.state.plan.baseline
     # Another version of the library may make other weights from the same seed.
     python = planned.python if getattr(question.model, "weights", "") == "random" else ""
     config.scratch_directory.mkdir(parents=True, exist_ok=True)
     with open_session(config, config.scratch_directory) as session:
-        starter = Starter(session, planned, allowed, progress.clock)
+        starter = Starter(session, planned, allowed, active.clock)
         if planned == baseline:
             yield StartMeasured(arm=planned.id, start=starter.start(eager))
             return
@@ -111,12 +111,12 @@ def _measure_arm(
         first, checked = starter.check(eager, python, found)
     for each in checked:
         yield StartMeasured(arm=planned.id, start=each)
-    if not python and baseline.id not in progress.state.starts:
+    if not python and baseline.id not in active.state.starts:
         yield StartMeasured(arm=baseline.id, start=first)
 
 
-def _snippet_facts(progress: RunInProgress, planned: Arm) -> SnippetFacts | None:
-    processes = reversed(progress.state.processes.get(planned.id, ()))
+def _snippet_facts(active: ActiveRun, planned: Arm) -> SnippetFacts | None:
+    processes = reversed(active.state.processes.get(planned.id, ()))
     return next((each.snippet_facts for each in processes if each.snippet_facts), None)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.domain.run_events import ArmsPlanned, Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import RunState
-from advisor.execute.run_in_progress import Recorder
+from advisor.execute.active_run import Recorder
 
 
 def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:

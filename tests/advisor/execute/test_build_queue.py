@@ -35,13 +35,13 @@ def queue_of(
     building: Iterable[str] = (),
     **asked: Any,
 ) -> BuildQueue:
-    progress = simulation.progress_of(
+    active = simulation.active_run_of(
         simulation.StillSession(building),
         simulation.new_recorder([each.id for each in arms]),
         builders.question(**asked),
         builds_at_once=builds_at_once,
     )
-    return BuildQueue(progress, list(arms), builds_at_once, [], starts_at_once=starts_at_once)
+    return BuildQueue(active, list(arms), builds_at_once, [], starts_at_once=starts_at_once)
 
 
 def busy_queue(arms: Sequence[Arm], **asked: Any) -> BuildQueue:
@@ -60,7 +60,7 @@ def test_builds_wait_for_the_memory_of_the_baseline_or_start_at_once(
     *, starts_at_once: bool
 ) -> None:
     queue = queue_of([expecting("other", 10.0)], builds_at_once=3, starts_at_once=starts_at_once)
-    queue.progress.recorder.record(WorkerSpawned(arm=BASELINE, process=0))
+    queue.active.recorder.record(WorkerSpawned(arm=BASELINE, process=0))
     assert chosen(queue, 0) == ("other" if starts_at_once else None)
 
 
@@ -69,7 +69,7 @@ def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
     queue = queue_of([expecting("other", 10.0), engine], builds_at_once=3, building=["engine"])
     assert [chosen(queue, running) for running in (0, 1, 0)] == ["other", None, "engine"]
     # The queue after a race finds it suspended.
-    later = BuildQueue(queue.progress, [expecting("last", 5.0)], 3, [engine], starts_at_once=True)
+    later = BuildQueue(queue.active, [expecting("last", 5.0)], 3, [engine], starts_at_once=True)
     assert [chosen(later, running) for running in (1, 0)] == [None, "last"]
 
 
@@ -114,8 +114,8 @@ def test_a_build_that_is_expected_to_exceed_its_limit_is_the_last(
 
 def test_a_build_that_cannot_end_in_time_is_not_started() -> None:
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
-    queue.progress.recorder.record(RaceOpened(shape=Shape(1), arms=(BASELINE,)))
-    queue.progress = replace(queue.progress, races_end=20.0)
+    queue.active.recorder.record(RaceOpened(shape=Shape(1), arms=(BASELINE,)))
+    queue.active = replace(queue.active, races_end=20.0)
     assert chosen(queue, 0) == "short"
     ((planned, failure),) = queue.skipped
     assert (planned.id, failure.skip_cause) == ("long", "out-of-time")
@@ -123,7 +123,7 @@ def test_a_build_that_cannot_end_in_time_is_not_started() -> None:
 
 def test_an_arm_that_the_user_skips_does_not_wait_for_its_build() -> None:
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
-    queue.progress = replace(queue.progress, to_skip={"long"})
+    queue.active = replace(queue.active, to_skip={"long"})
     assert queue.drop_user_skips()
     assert not queue.drop_user_skips()
     ((planned, failure),) = queue.skipped
@@ -158,7 +158,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
     expected = [each.id for each in arms] if built is None else [*built, None, None, None]
     assert found == expected
     if built is not None:
-        queue.progress.recorder.record(
+        queue.active.recorder.record(
             RaceOpened(shape=Shape(1), arms=(BASELINE, "compile", "compile/quick"))
         )
         assert [chosen(queue, 0) for _ in range(2)] == ["compile/slow", None]
@@ -173,10 +173,10 @@ def test_no_arm_waits_where_processors_are_free(processors: int, second: str | N
         expecting("useless", 30.0, possible_points=0.0),
     ]
     queue = busy_queue(arms)
-    header = queue.progress.header
+    header = queue.active.header
     cpu = replace(header.machine.cpu, usable_processors=processors)
     header = replace(header, machine=replace(header.machine, cpu=cpu))
-    queue.progress = replace(queue.progress, header=header)
+    queue.active = replace(queue.active, header=header)
     assert [chosen(queue, 0) for _ in arms] == ["graph", "compile", second, None]
 
 
@@ -197,7 +197,7 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(
         replace(expecting("compile/images", 30.0), possible_points=1.5, called_for=called_for),
     ]
     queue = queue_of([], 4, starts_at_once=True, building=running, budget=SKIPPING)
-    queue.waiting = order_builds(arms, queue.progress.state, queue.progress.question)
+    queue.waiting = order_builds(arms, queue.active.state, queue.active.question)
     first = "compile/images" if called_for else "compile"
     assert [chosen(queue, 0) for _ in arms] == [first, second]
 
@@ -211,8 +211,8 @@ def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:
 
 
 def names_of_early(arms: Sequence[Arm], at_once: int, **asked: Any) -> list[str]:
-    progress = queue_of(arms, at_once, **asked).progress
-    return [each.id for each in early_arms(progress, [*builders.plan().arms, *arms])]
+    active = queue_of(arms, at_once, **asked).active
+    return [each.id for each in early_arms(active, [*builders.plan().arms, *arms])]
 
 
 def test_cheap_arms_come_first_with_the_controls_and_without_one_all() -> None:
@@ -222,9 +222,9 @@ def test_cheap_arms_come_first_with_the_controls_and_without_one_all() -> None:
 
 
 def test_the_first_build_is_imported_before_the_duplicate() -> None:
-    progress = queue_of([expecting("cheap", 5.0)], 2).progress
+    active = queue_of([expecting("cheap", 5.0)], 2).active
     arms = [*builders.plan().arms, expecting("cheap", 5.0)]
-    found = arms_to_import(progress, arms, early_arms(progress, arms))
+    found = arms_to_import(active, arms, early_arms(active, arms))
     assert [each.id for each in found] == [BASELINE, "cheap"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import builders
 import pytest
 from builders import BASELINE, replace
-from simulation import StillSession, progress_of
+from simulation import StillSession, active_run_of
 
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.run_state import ProcessState
@@ -48,9 +48,9 @@ def pause_of(
     )
     question = builders.question(**{"batch_sizes": SIZES, **asked})
     session = StillSession(["slow"], [BASELINE, "quick"], clock=clock)
-    progress = progress_of(session, state, question, seconds=100.0, races_end=70.0, end=78.0)
+    active = active_run_of(session, state, question, seconds=100.0, races_end=70.0, end=78.0)
     running = types.SimpleNamespace(running=["slow"])
-    return RacePause(progress, running, early)  # type: ignore[arg-type]
+    return RacePause(active, running, early)  # type: ignore[arg-type]
 
 
 def with_built(count: int, seconds: float = 1.0) -> dict[Shape, Built]:

@@ -17,8 +17,8 @@ from simulation import (
     NOISE_LEVELS,
     QUIET_CONDITIONS,
     SimulatedSession,
+    active_run_of,
     new_recorder,
-    progress_of,
     simulate_run,
 )
 
@@ -33,8 +33,8 @@ from advisor.domain.results import RaceResult
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded
 from advisor.domain.snippet import bounds
 from advisor.execute import racing, remaining
+from advisor.execute.active_run import Recorder
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
-from advisor.execute.run_in_progress import Recorder
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.report.answer_files import answer_of_run
 from probes.outcome import Failure, Outcome
@@ -66,8 +66,8 @@ class SessionWithFailingBaseline(SimulatedSession):
 
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Race two batch sizes; there is always an answer, and no decision is asked for."""
-    progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    return recorder.record_each(racing.race_shapes(progress))
+    active = active_run_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
+    return recorder.record_each(racing.race_shapes(active))
 
 
 def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
@@ -93,8 +93,8 @@ def race_late_arm(others: dict[str, float], seconds: float) -> Recorder:
     sessions.exhaust(races_of(session, recorder))
     sessions.exhaust(recorder.record_each(session.start([late])))
     ends = {"races_end": 0.0, "end": session.machine.clock() + seconds}
-    progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer(), **ends)
-    sessions.exhaust(recorder.record_each(racing.race_shapes(progress)))
+    active = active_run_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer(), **ends)
+    sessions.exhaust(recorder.record_each(racing.race_shapes(active)))
     return recorder
 
 
@@ -170,8 +170,8 @@ def test_the_budget_says_whether_a_race_serves_the_decision(
     sessions.exhaust(recorder.record_each(session.start(arms)))
     budget = replace(builders.question().budget, skips_losing_arms=skips_losing_arms)
     question = builders.question(budget=budget)
-    progress = progress_of(session, recorder, question, lambda _: built_answers.answer())
-    sessions.exhaust(recorder.record_each(racing.race_shapes(progress)))
+    active = active_run_of(session, recorder, question, lambda _: built_answers.answer())
+    sessions.exhaust(recorder.record_each(racing.race_shapes(active)))
     assert max(number for _, _, number in session.order) == rounds
 
 

@@ -11,7 +11,7 @@ import pytest
 from builders import BASELINE, replace
 from built_answers import with_decision, with_question, with_results
 from kept.runs import NAMES, decide_run, read_run
-from simulation import SimulatedSession, progress_of
+from simulation import SimulatedSession, active_run_of
 
 from advisor.ask import catalogue_files
 from advisor.decide.decision import answer_from_results
@@ -113,14 +113,14 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     reference = builders.replace(process, opened=opened)
     state = builders.run_state({"images": process, REFERENCE: reference})
     session = SimulatedSession({BASELINE: 0.0})
-    progress = progress_of(session, state, header.question, header=header)
-    found = remaining.arms_to_add(progress)
+    active = active_run_of(session, state, header.question, header=header)
+    found = remaining.arms_to_add(active)
     arms = [planned for each in found for planned in each.added]
     assert [each.id for each in arms] == added
     assert [each.expected_build_seconds for each in arms] == [7.0] * len(added)
     for each in found:
-        progress.recorder.record(each)
-    assert remaining.arms_to_add(progress) == []
+        active.recorder.record(each)
+    assert remaining.arms_to_add(active) == []
 
 
 def failure_after(failures: Mapping[str, Failure], *arms: Arm) -> Failure | None:

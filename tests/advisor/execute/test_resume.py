@@ -27,8 +27,8 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.execute import building, remaining
+from advisor.execute.active_run import Recorder
 from advisor.execute.execution import drop_refused, execute, newest_resumable
-from advisor.execute.run_in_progress import Recorder
 from advisor.probing import session as probing_session
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker

@@ -164,8 +164,8 @@ def test_starts_import_packages_as_they_were_installed(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = builders.replace(sessions.run_config(tmp_path, tmp_path), bytecode=mock.Mock())
-    progress = mock.Mock(question=builders.question(), session=mock.Mock(config=config))
+    active = mock.Mock(question=builders.question(), session=mock.Mock(config=config))
     monkeypatch.setattr(starts, "open_session", opened := mock.Mock(side_effect=InterruptedError))
     with pytest.raises(InterruptedError):
-        next(starts._measure_arm(progress, builders.arm("x"), None, [mock.Mock()], 0.0))
+        next(starts._measure_arm(active, builders.arm("x"), None, [mock.Mock()], 0.0))
     assert opened.call_args.args[0].bytecode is None
