@@ -280,13 +280,12 @@ def excluded_by_declaration(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     """
     advised = answer.advised
     least = advised.scored.score if advised is not None else -math.inf
-    found = [
-        scored.arm
+    arms = {each.id: each for each in plan.arms}
+    return tuple(
+        arms[scored.arm]
         for scored in sorted(answer.scores, key=lambda each: -each.score)
         if scored.failures
         and all(failure.constraint.quantity == FLEXIBILITY for failure in scored.failures)
         and scored.ratings[FLEXIBILITY].evidence == "declared"
         and scored.score > least
-    ]
-    arms = {each.id: each for each in plan.arms}
-    return tuple(arms[arm] for arm in found)
+    )
