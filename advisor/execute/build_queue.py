@@ -119,7 +119,7 @@ class BuildQueue:
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
         for planned in tuple(self.waiting):
-            step = build_rules.next_step(planned, self._builds(running), self.active)
+            step = build_rules.next_step(planned, self._other_builds(running), self.active)
             if isinstance(step, build_rules.WaitToBuild):
                 if step.for_race:
                     continue
@@ -139,11 +139,11 @@ class BuildQueue:
         self.waiting = [each for each in self.waiting if each not in arms]
         return bool(arms)
 
-    def _builds(self, running: int) -> build_rules.Builds:
+    def _other_builds(self, running: int) -> build_rules.OtherBuilds:
         state, is_built = self.active.state, self.active.session.is_built
         resident = self._resident_arms()
         unbuilt = [each for each in resident if not is_built(each.id)]
-        return build_rules.Builds(
+        return build_rules.OtherBuilds(
             unraced=[each for each in resident if each.id not in state.raced_arms],
             running=running,
             is_alone=any(build_rules.must_build_alone(each, state) for each in unbuilt),

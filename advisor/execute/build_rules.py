@@ -60,7 +60,7 @@ class SkipBuild(NamedTuple):
 BuildStep: TypeAlias = StartBuild | WaitToBuild | SkipBuild
 
 
-class Builds(NamedTuple):
+class OtherBuilds(NamedTuple):
     """The builds beside which another one may start."""
 
     #: Arms whose builds run, or have finished and wait for a race.
@@ -74,14 +74,14 @@ class Builds(NamedTuple):
     wait_for_baseline: bool = False
 
 
-def next_step(planned: Arm, builds: Builds, active: ActiveRun) -> BuildStep:
+def next_step(planned: Arm, others: OtherBuilds, active: ActiveRun) -> BuildStep:
     """Return what happens with the build of this arm now."""
     state, session = active.state, active.session
-    if waits_for_race(planned, builds.unraced, active):
+    if waits_for_race(planned, others.unraced, active):
         return WaitToBuild(for_race=True)
-    if not _has_memory(builds, active, is_alone=must_build_alone(planned, state)):
+    if not _has_memory(others, active, is_alone=must_build_alone(planned, state)):
         return WaitToBuild(for_race=False)
-    waits = builds.wait_for_baseline and planned != state.plan.baseline
+    waits = others.wait_for_baseline and planned != state.plan.baseline
     if waits and not _is_baseline_measured(active):
         return WaitToBuild(for_race=False)
     if session.has_started(planned.id) and not session.is_running(planned.id):
@@ -152,19 +152,19 @@ def _has_processors_for(arms: Iterable[Arm], active: ActiveRun) -> bool:
     return builds * PROCESSORS_OF_A_BUILD <= active.header.machine.cpu.usable_processors
 
 
-def _has_memory(builds: Builds, active: ActiveRun, *, is_alone: bool) -> bool:
+def _has_memory(others: OtherBuilds, active: ActiveRun, *, is_alone: bool) -> bool:
     """Return whether memory and the builds that run allow another one.
 
     While an arm is built whose stack requires it, or that ran out of memory next to others, no
     other build runs.
     """
     headroom, state = active.session.headroom, active.state
-    if builds.running:
-        is_refused = builds.is_alone or is_alone
-        return not is_refused and headroom.fits_another_worker(builds.running)
+    if others.running:
+        is_refused = others.is_alone or is_alone
+        return not is_refused and headroom.fits_another_worker(others.running)
     known = state.raced_arms | state.baselines
     has_new_arm = not known.issuperset(racing.raceable_arms(active))
-    return (builds.is_first and not has_new_arm) or headroom.fits_another_worker()
+    return (others.is_first and not has_new_arm) or headroom.fits_another_worker()
 
 
 def _is_baseline_measured(active: ActiveRun) -> bool:

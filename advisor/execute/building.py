@@ -11,8 +11,8 @@ from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_rules, remaining
 from advisor.execute.active_run import ActiveRun
+from advisor.execute.build_pause import BuildPause
 from advisor.execute.build_queue import BuildQueue, arms_to_import, early_arms, order_builds
-from advisor.execute.race_pause import RacePause
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.probing.worker_failures import skipped_by_user
 from probes.outcome import Failure
@@ -205,7 +205,7 @@ def _build_in_turn(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]
     for planned in arms:
         if planned != baseline and build_rules.builds_are_over(active):
             return
-        step = build_rules.next_step(planned, build_rules.Builds(), active)
+        step = build_rules.next_step(planned, build_rules.OtherBuilds(), active)
         if isinstance(step, build_rules.WaitToBuild):
             return
         if isinstance(step, build_rules.SkipBuild) and step.failure is not None:
@@ -240,7 +240,7 @@ def _build_side_by_side(
     queue = BuildQueue(
         active, others, builds.builds_at_once, started, starts_at_once=starts_at_once
     )
-    pause = RacePause(active, builds, [each.id for each in early])
+    pause = BuildPause(active, builds, [each.id for each in early])
     yield from _build_until_due(active, builds, queue, pause)
     if _needs_quick_reference(active):
         yield from _start_quick_reference(active)
@@ -255,7 +255,7 @@ def _build_side_by_side(
 
 
 def _build_until_due(
-    active: ActiveRun, builds: SideBySideBuilds, queue: BuildQueue, pause: RacePause
+    active: ActiveRun, builds: SideBySideBuilds, queue: BuildQueue, pause: BuildPause
 ) -> Iterator[RunEvent]:
     """Build until a race is due; report at once which arms the user skips."""
     session = active.session

@@ -18,8 +18,8 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState
 from advisor.execute import build_rules
 from advisor.execute.build_rules import (
-    Builds,
     BuildStep,
+    OtherBuilds,
     SkipBuild,
     StartBuild,
     WaitToBuild,
@@ -44,35 +44,35 @@ FAILURE = Failure("unsupported", "open", "it has no such operator")
 ENDED, START = {"ended": [BASELINE, "failed"]}, StartBuild(None)
 RUNNING, SHORT = {"building": [SIBLING.id]}, {"fits": False}
 RACE, MEMORY = WaitToBuild(for_race=True), WaitToBuild(for_race=False)
-AFTER_BASELINE = Builds(wait_for_baseline=True)
-STEPS: dict[str, tuple[Arm, Builds, dict[str, Any], BuildStep]] = {
-    "gain known, nothing ahead": (SIBLING, Builds(), {}, START),
-    "builds alone, nothing ahead": (ENGINE, Builds(), {}, START),
-    "gain unknown, gain ahead": (UNKNOWN, Builds(unraced=[GAINING]), {}, RACE),
-    "gain unknown, none known ahead": (UNKNOWN, Builds(unraced=[UNKNOWN]), {}, START),
-    "model calls for it": (CALLED_FOR, Builds(unraced=[GAINING]), {}, START),
-    "no gain": (replace(CALLED_FOR, called_for=None), Builds(unraced=[GAINING]), {}, RACE),
-    "hanging build ahead": (UNKNOWN, Builds(unraced=[HANGING]), {}, START),
+AFTER_BASELINE = OtherBuilds(wait_for_baseline=True)
+STEPS: dict[str, tuple[Arm, OtherBuilds, dict[str, Any], BuildStep]] = {
+    "gain known, nothing ahead": (SIBLING, OtherBuilds(), {}, START),
+    "builds alone, nothing ahead": (ENGINE, OtherBuilds(), {}, START),
+    "gain unknown, gain ahead": (UNKNOWN, OtherBuilds(unraced=[GAINING]), {}, RACE),
+    "gain unknown, none known ahead": (UNKNOWN, OtherBuilds(unraced=[UNKNOWN]), {}, START),
+    "model calls for it": (CALLED_FOR, OtherBuilds(unraced=[GAINING]), {}, START),
+    "no gain": (replace(CALLED_FOR, called_for=None), OtherBuilds(unraced=[GAINING]), {}, RACE),
+    "hanging build ahead": (UNKNOWN, OtherBuilds(unraced=[HANGING]), {}, START),
     # Its race saves no build.
-    "baseline ahead": (UNKNOWN, Builds(unraced=[replace(GAINING, id=BASELINE)]), {}, START),
-    "sibling ahead": (SIBLING, Builds(unraced=[GAINING]), {}, RACE),
-    "sibling ahead, worker runs": (SIBLING, Builds(unraced=[GAINING]), RUNNING, RACE),
-    "builds alone, one runs": (ENGINE, Builds(running=1), {}, MEMORY),
-    "one runs that builds alone": (UNKNOWN, Builds(running=1, is_alone=True), {}, MEMORY),
-    "one runs, memory short": (UNKNOWN, Builds(running=1), SHORT, MEMORY),
-    "another after the first": (UNKNOWN, Builds(is_first=False), SHORT, MEMORY),
-    "an arm waits for its race": (UNKNOWN, Builds(), {**SHORT, "ready": ["compile"]}, MEMORY),
-    "baseline alone is ready": (UNKNOWN, Builds(), {**SHORT, "ready": [BASELINE]}, START),
+    "baseline ahead": (UNKNOWN, OtherBuilds(unraced=[replace(GAINING, id=BASELINE)]), {}, START),
+    "sibling ahead": (SIBLING, OtherBuilds(unraced=[GAINING]), {}, RACE),
+    "sibling ahead, worker runs": (SIBLING, OtherBuilds(unraced=[GAINING]), RUNNING, RACE),
+    "builds alone, one runs": (ENGINE, OtherBuilds(running=1), {}, MEMORY),
+    "one runs that builds alone": (UNKNOWN, OtherBuilds(running=1, is_alone=True), {}, MEMORY),
+    "one runs, memory short": (UNKNOWN, OtherBuilds(running=1), SHORT, MEMORY),
+    "another after the first": (UNKNOWN, OtherBuilds(is_first=False), SHORT, MEMORY),
+    "an arm waits for its race": (UNKNOWN, OtherBuilds(), {**SHORT, "ready": ["compile"]}, MEMORY),
+    "baseline alone is ready": (UNKNOWN, OtherBuilds(), {**SHORT, "ready": [BASELINE]}, START),
     "baseline not measured": (UNKNOWN, AFTER_BASELINE, {}, MEMORY),
     "baseline ended": (builders.arm(BASELINE), AFTER_BASELINE, ENDED, SkipBuild(None)),
-    "failed before": (builders.arm("failed"), Builds(), ENDED, SkipBuild(None)),
-    "sibling failed": (builders.arm("failed/other"), Builds(), ENDED, SkipBuild(FAILURE)),
+    "failed before": (builders.arm("failed"), OtherBuilds(), ENDED, SkipBuild(None)),
+    "sibling failed": (builders.arm("failed/other"), OtherBuilds(), ENDED, SkipBuild(FAILURE)),
 }
 
 
-@pytest.mark.parametrize(("planned", "builds", "found", "step"), STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize(("planned", "others", "found", "step"), STEPS.values(), ids=STEPS)
 def test_a_build_starts_waits_or_is_skipped(
-    planned: Arm, builds: Builds, found: dict[str, Any], step: BuildStep
+    planned: Arm, others: OtherBuilds, found: dict[str, Any], step: BuildStep
 ) -> None:
     processes = {
         BASELINE: ProcessState(),
@@ -81,7 +81,7 @@ def test_a_build_starts_waits_or_is_skipped(
         "failed": builders.process(outcome=Outcome(FAILURE)),
     }
     state = builders.run_state(processes, at=60.0)
-    assert next_step(planned, builds, active_run_of(StillSession(**found), state, SKIPPING)) == step
+    assert next_step(planned, others, active_run_of(StillSession(**found), state, SKIPPING)) == step
 
 
 @pytest.mark.parametrize(("expected", "starts"), [(20.0, True), (50.0, False)])
@@ -91,7 +91,7 @@ def test_a_build_that_is_expected_to_exceed_its_limit_by_far_is_not_started(
     """A payback limit in seconds says nothing to users, and is often rounded to none."""
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
     planned = builders.arm("compiled", expected_build_seconds=expected)
-    found = next_step(planned, Builds(), active_run_of(StillSession(), state, WITH_REQUESTS))
+    found = next_step(planned, OtherBuilds(), active_run_of(StillSession(), state, WITH_REQUESTS))
     assert isinstance(found, StartBuild) == starts
     if isinstance(found, SkipBuild):
         failure = builders.known(found.failure)
@@ -130,11 +130,11 @@ def test_a_build_that_cannot_end_in_time_is_left_out(
         last_groups={1: (BASELINE,)} if has_raced else {},
     )
     active = active_run_of(StillSession(), state, builders.question(), races_end=left)
-    found = next_step(planned, Builds(), active)
+    found = next_step(planned, OtherBuilds(), active)
     assert isinstance(found, StartBuild) == is_built
     if isinstance(found, SkipBuild):
         assert builders.known(found.failure).skip_cause == "out-of-time"
-    assert isinstance(next_step(arms[0], Builds(), active), StartBuild), (
+    assert isinstance(next_step(arms[0], OtherBuilds(), active), StartBuild), (
         "no rule leaves out a baseline"
     )
 

@@ -15,7 +15,7 @@ from advisor.probing.side_by_side import SideBySideBuilds
 NEARLY_BUILT_SECONDS = 20.0
 
 
-class RacePause:
+class BuildPause:
     """When the builds pause for a race.
 
     The first race waits until all early arms are built or have failed, or until its time in the

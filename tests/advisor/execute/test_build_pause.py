@@ -11,7 +11,7 @@ from simulation import StillSession, active_run_of
 
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.run_state import ProcessState
-from advisor.execute.race_pause import NEARLY_BUILT_SECONDS, RacePause
+from advisor.execute.build_pause import NEARLY_BUILT_SECONDS, BuildPause
 from probes.events import Built
 from probes.outcome import Phase
 from probes.shape import Shape
@@ -30,7 +30,7 @@ def pause_of(
     slow: Arm | None = None,
     early: Sequence[str] = ("quick", "slow"),
     **asked: Any,
-) -> RacePause:
+) -> BuildPause:
     """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built.
 
     `quick` is a variant if the model calls for it. Races may last until second 70.
@@ -50,7 +50,7 @@ def pause_of(
     session = StillSession(["slow"], [BASELINE, "quick"], clock=clock)
     active = active_run_of(session, state, question, seconds=100.0, races_end=70.0, end=78.0)
     running = types.SimpleNamespace(running=["slow"])
-    return RacePause(active, running, early)  # type: ignore[arg-type]
+    return BuildPause(active, running, early)  # type: ignore[arg-type]
 
 
 def with_built(count: int, seconds: float = 1.0) -> dict[Shape, Built]:
