@@ -10,10 +10,10 @@ import builders
 import built_measurements
 from builders import replace
 
+from advisor.decide.answers import answer_from_results
 from advisor.decide.certainty import Contest
-from advisor.decide.decision import answer_from_results
 from advisor.decide.recommend import recommend
-from advisor.decide.summary import collect_results
+from advisor.decide.results import collect_results
 from advisor.decide.unmeasured import list_unmeasured
 from advisor.domain import measurement
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem, UnmeasuredArm

@@ -9,7 +9,7 @@ from typing import Any
 import builders
 from builders import BASELINE, CREATED, replace
 
-from advisor.decide import summary
+from advisor.decide.results import collect_results
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.results import Efficiency, Platform, RaceResult, Results, SustainedCheck
@@ -158,7 +158,7 @@ RACES = {Shape(1): builders.race_result(1)}
 
 
 def summarise(state: RunState, races: dict[Shape, RaceResult]) -> Results:
-    return summary.collect_results(state, races, builders.question(), builders.NOISE)
+    return collect_results(state, races, builders.question(), builders.NOISE)
 
 
 def only_measurement(results: Results) -> Measurement:

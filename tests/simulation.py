@@ -20,7 +20,7 @@ from typing import Any
 import builders
 import sessions
 
-from advisor.decide.decision import answer_from_state
+from advisor.decide.answers import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question

@@ -179,7 +179,7 @@ def import_run(
     files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
 ) -> None:
     """Import runs from other machines. Nothing in them is executed."""
-    from advisor.decide.decision import answer_from_stored
+    from advisor.decide.answers import answer_from_stored
     from advisor.domain.event_folding import fold
     from advisor.report import answer_files
     from advisor.store import export_file

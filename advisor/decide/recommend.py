@@ -105,7 +105,7 @@ def _advise(
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
     baseline, missing = results.by_arm.get(results.baseline), results.untimed(question.shapes)
-    trust_grade, faults = trust.grade(results, decision.word, missing, gain=gain, imported=imported)
+    found, faults = trust.judge_trust(results, decision.word, missing, gain=gain, imported=imported)
     to_keep = {each.id: each.deployment_steps for each in catalogue.workflows}
     runner_up = _runner_up(winner, passing, results.baseline)
     candidates = [results.by_arm[each.arm] for each in passing]
@@ -117,7 +117,7 @@ def _advise(
         best_exact=next((each.arm for each in passing if results.by_arm[each.arm].is_exact), None),
         best_native=next((each.arm for each in passing if each.weight_format is None), None),
         can_try_tf32=_can_try_tf32(contest, machine),
-        trust=trust_grade,
+        trust=found,
         trust_faults=faults,
         gain=gain,
         runner_up=runner_up.arm if runner_up else None,

@@ -101,15 +101,15 @@ def _measurement(
     speedup = msgspec.structs.replace(ratio, process_error=process_error)
     if planned.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
-    summary = measurement_of(state, planned, {}, None, question, speedup)
-    memory = summary.memory_bytes
+    measured = measurement_of(state, planned, {}, None, question, speedup)
+    memory = measured.memory_bytes
     if question.device == "cpu" and memory.peak is not None:
         memory = msgspec.structs.replace(memory, source=HOST_SOURCE)
     served = next(
         (each.serving for each in state.processes[planned.id] if each.serving is not None), None
     )
-    settings = {**summary.settings, **(served.settings if served else {})}
-    return msgspec.structs.replace(summary, memory_bytes=memory, settings=settings)
+    settings = {**measured.settings, **(served.settings if served else {})}
+    return msgspec.structs.replace(measured, memory_bytes=memory, settings=settings)
 
 
 def standard_error(deviation: float, *arms: Sequence[ProcessState]) -> float:

@@ -30,7 +30,7 @@ FEWEST_DIFFERENCES = 3
 MOST_OF_GAIN = 0.5
 
 
-def grade(
+def judge_trust(
     results: Results,
     decision: DecisionWord | None,
     missing: Sequence[Shape] = (),

@@ -34,7 +34,7 @@ UNITS: Mapping[Unit, float] = {
     "h": 3600.0,
     "%": 0.01,
 }
-Comparison = Literal[">=", "<="]
+Sign = Literal[">=", "<="]
 Dimension = Literal["factor", "bytes", "seconds", "share", "count"]
 #: What may be limited to 0.
 FROM_ZERO: Collection[Dimension] = ("share", "count")
@@ -48,7 +48,7 @@ class ArmFigure(NamedTuple):
     dimension: Dimension
     #: A bound as the user writes it.
     example: str
-    comparison: Comparison = "<="
+    comparison: Sign = "<="
     #: What further processes or the uncertainty allow; None for a figure that is measured once.
     spread: Callable[[Measurement], tuple[float | None, float | None] | None] = lambda _one: None
     #: The tasks that measure it.

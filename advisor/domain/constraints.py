@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from advisor.domain.arm_figures import ARM_FIGURES, CLASSIFIED, UNITS, Comparison, Dimension, Unit
+from advisor.domain.arm_figures import ARM_FIGURES, CLASSIFIED, UNITS, Dimension, Sign, Unit
 from advisor.domain.errors import OptionValueError
 from advisor.domain.measurement import Measurement
 
@@ -93,7 +93,7 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
     #: least a class of what a trained model loses, at most a relative error, or divergence of text
     #: in nats a token.
     quantity: str
-    comparison: Comparison
+    comparison: Sign
     #: The limit itself; for a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
     limit: int | float
     #: Unit of the limit as the user wrote it; null for none.

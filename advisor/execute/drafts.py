@@ -14,7 +14,7 @@ from advisor.ask.devices import CPU, VISIBLE_DEVICES, matches_name
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.run_options import RunOptions, command_of
-from advisor.decide.decision import answer_from_stored, platform_of_run
+from advisor.decide.answers import answer_from_stored, platform_of_run
 from advisor.decide.performance_portability import is_same_work
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue

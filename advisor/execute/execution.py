@@ -15,7 +15,7 @@ from collections.abc import Collection, Generator, Iterator
 import msgspec
 
 from advisor.ask.context import Context
-from advisor.decide.decision import answer_from_state
+from advisor.decide.answers import answer_from_state
 from advisor.domain import errors
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent

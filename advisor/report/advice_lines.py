@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.decide.trust import find_disturbances, grade
+from advisor.decide.trust import find_disturbances, judge_trust
 from advisor.domain.accuracy import why_unchecked
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.plan import PLAIN_COMPILE
@@ -38,7 +38,7 @@ def trust_reasons(answer: Answer) -> list[str]:
         faults, gain = decided.advice.trust_faults, decided.advice.gain
     elif answer.ranking:
         gain = answer.ranking[0].speedup.value
-        _, faults = grade(results, None, missing, gain=gain)
+        _, faults = judge_trust(results, None, missing, gain=gain)
     else:
         return ["Nothing was measured."]
     checks = [checked for each in results.measurements for checked in each.correctness]

@@ -12,7 +12,7 @@ import msgspec
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
-from advisor.decide import decision
+from advisor.decide import answers
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
 from advisor.domain import errors
@@ -93,14 +93,14 @@ def answer_of_run(
     run's task does not measure.
     """
     is_active, header, state = run.is_active(), run.header(), run.state()
-    question = decision.with_preferences(header.question, priorities, constraints)
+    question = answers.with_preferences(header.question, priorities, constraints)
     if platforms:
         state = msgspec.structs.replace(state, platforms=_platforms_of(platforms, header))
     catalogue = header.catalogue
     if rubric is not None:
         catalogue = msgspec.structs.replace(catalogue, rubric=catalogue_files.read(rubric, Rubric))
     header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
-    answer = decision.answer_from_stored(header, state, f"{run.directory}")
+    answer = answers.answer_from_stored(header, state, f"{run.directory}")
     in_progress, problem = is_active and not state.finished, answer.problem
     if in_progress and problem:
         problem = Problem.of(
@@ -146,7 +146,7 @@ def _platforms_of(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
                 f"run {other.run_id} is on {other.device_name} too", "name one run for each device"
             )
         devices.add(other.device_name)
-    return tuple(decision.platform_of_run(run.header(), run.state()) for run in runs)
+    return tuple(answers.platform_of_run(run.header(), run.state()) for run in runs)
 
 
 def open_answer(
@@ -165,7 +165,7 @@ def open_answer(
         run = context.store.find(name)
         return answer_of_run(run, priorities=priorities, constraints=constraints, rubric=rubric)
     answer = read_answer(name)
-    again = decision.answer_from_results(
+    again = answers.answer_from_results(
         answer, context.catalogue(rubric), priorities=priorities, constraints=constraints
     )
     # The run need not be stored here, so its id may open nothing.

@@ -18,8 +18,8 @@ from typing_extensions import ParamSpec
 
 from advisor.ask.option_values import choose_priorities, parse_constraints
 from advisor.ask.run_options import RunOptions
+from advisor.decide.answers import answer_from_results
 from advisor.decide.comparison import Comparison, compare_answers
-from advisor.decide.decision import answer_from_results
 from advisor.domain import errors
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue

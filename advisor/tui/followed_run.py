@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from advisor.decide.decision import answer_from_state
+from advisor.decide.answers import answer_from_state
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.event_folding import fold
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory

@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import NoRecipeError

@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from typing import TYPE_CHECKING
 
-from advisor.decide.decision import answer_from_state
+from advisor.decide.answers import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.errors import UserError
 from advisor.execute import execution

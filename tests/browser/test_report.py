@@ -16,7 +16,7 @@ from kept.runs import decide_run
 
 from advisor.ask.option_values import choose_priorities
 from advisor.ask.run_options import RunOptions
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import PILLARS, Constraint

@@ -13,7 +13,7 @@ import pytest
 from kept.runs import read_run
 
 from advisor.ask.option_values import parse_constraints, parse_priorities
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import BuildSeconds, Measurement

@@ -12,7 +12,7 @@ import pytest
 from builders import BASELINE, DEMO, replace
 from golden_files import Expect
 
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.trained_loss import summarise_loss
 from advisor.domain.answer import AdvisedAnswer

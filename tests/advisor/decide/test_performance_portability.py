@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.ask.context import Context
 from advisor.decide import performance_portability, scoring
-from advisor.decide.decision import answer_from_state, platform_of_run
+from advisor.decide.answers import answer_from_state, platform_of_run
 from advisor.domain.errors import PlatformError
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Platform

@@ -11,7 +11,8 @@ import pytest
 from built_measurements import RACES, summarise
 from recorded_runs import OPENED
 
-from advisor.decide import diagnosis, process_figures, summary
+from advisor.decide import diagnosis, process_figures
+from advisor.decide.results import collect_results
 from advisor.domain.measurement import CallDiagnosis, GenerationMetrics
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
@@ -186,7 +187,7 @@ def metrics_of(
         "compiled": builders.process(*visits, **own),
         REFERENCE: reference,
     }
-    results = summary.collect_results(
+    results = collect_results(
         builders.run_state(processes),
         {Shape(4): builders.race_result(4)},
         builders.question(dtype="bfloat16"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kept.runs import NAMES, decide_run
 
 from advisor.decide import scoring, sensitivity
-from advisor.decide.decision import answer_from_results, with_preferences
+from advisor.decide.answers import answer_from_results, with_preferences
 from advisor.decide.scoring import best_scored, candidates_of
 from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
 from advisor.domain.recommendation import Flip

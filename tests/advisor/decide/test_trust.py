@@ -64,17 +64,17 @@ UNCHECKED = (builders.checked(accuracy_class="unchecked"),)
     ids=str,
 )
 def test_missing_evidence_costs_a_grade(changes: dict[str, Any], expected: str) -> None:
-    found, faults = trust.grade(good(**changes), "CLEAR", gain=1.5)
+    found, faults = trust.judge_trust(good(**changes), "CLEAR", gain=1.5)
     assert " ".join([found, *faults]) == expected
 
 
 def test_an_open_decision_or_missing_sizes_allow_no_trust_and_another_machine_no_a() -> None:
     decided: list[DecisionWord | None] = ["CLEAR", "LIKELY", None]
-    assert {trust.grade(good(), each, gain=1.5) for each in decided} == {("A", ())}
-    assert trust.grade(good(), "OPEN", gain=1.5) == ("D", ("open",))
-    assert trust.grade(good(), "CLEAR", [Shape(16)], gain=1.5) == ("D", ("not-measured",))
-    assert trust.grade(good(), "CLEAR", gain=1.5, imported=True) == ("B", ("imported",))
-    assert trust.grade(good(), "OPEN", gain=1.5, imported=True) == ("D", ("imported", "open"))
+    assert {trust.judge_trust(good(), each, gain=1.5) for each in decided} == {("A", ())}
+    assert trust.judge_trust(good(), "OPEN", gain=1.5) == ("D", ("open",))
+    assert trust.judge_trust(good(), "CLEAR", [Shape(16)], gain=1.5) == ("D", ("not-measured",))
+    assert trust.judge_trust(good(), "CLEAR", gain=1.5, imported=True) == ("B", ("imported",))
+    assert trust.judge_trust(good(), "OPEN", gain=1.5, imported=True) == ("D", ("imported", "open"))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_arms_in_two_processes_and_duplicates_show_what_processes_differ_by(
     twice = (cell(processes=2),)
     entries = [builders.measurement(f"compiled/{number}", cells=twice) for number in range(arms)]
     results = good(measurements=tuple(entries), duplicates=duplicates)
-    assert trust.grade(results, "CLEAR", gain=1.5)[0] == least
+    assert trust.judge_trust(results, "CLEAR", gain=1.5)[0] == least
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_noise_beyond_half_of_the_gain_costs_a_grade_and_is_said_once(
     noise: float, gain: float, expected: str
 ) -> None:
     faults = {"A": (), "B": ("noise",), "C": ("gain-in-doubt",)}[expected]
-    assert trust.grade(good(noise_floor=noise), "CLEAR", gain=gain) == (expected, faults)
+    assert trust.judge_trust(good(noise_floor=noise), "CLEAR", gain=gain) == (expected, faults)

@@ -15,8 +15,8 @@ from golden_files import Expect
 
 from advisor.ask import catalogue_files
 from advisor.decide import scoring
+from advisor.decide.answers import answer_from_results
 from advisor.decide.certainty import Contest
-from advisor.decide.decision import answer_from_results
 from advisor.decide.unmeasured import arms_to_retry, list_unmeasured, more_time, nothing_viable
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain

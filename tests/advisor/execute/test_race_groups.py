@@ -22,7 +22,7 @@ from sessions import LimitedMemory, expect_failure
 from simulation import SimulatedSession, active_run_of, new_recorder
 
 from advisor.ask.context import Context
-from advisor.decide.decision import answer_from_state
+from advisor.decide.answers import answer_from_state
 from advisor.decide.rounds import visits_by_round
 from advisor.domain.answer import Answer, encode
 from advisor.domain.question import Budget

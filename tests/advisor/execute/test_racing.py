@@ -23,7 +23,7 @@ from simulation import (
 )
 
 from advisor.ask.context import Context
-from advisor.decide import decision, trust
+from advisor.decide import answers, trust
 from advisor.decide.race import FEWEST_ROUNDS, Race, race_result, results_by_shape
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Interval
@@ -208,7 +208,7 @@ def test_a_busy_machine_discards_only_the_allowed_visits_and_has_the_lowest_trus
     assert 0 < visits.discarded <= VISIT_LIMITS.most_discarded_share * visits.made + 3
     assert visits.unfit == visits.made - visits.discarded
     assert answer.results.is_unfit
-    assert trust.grade(answer.results, "CLEAR", gain=1.5)[0] == "D"
+    assert trust.judge_trust(answer.results, "CLEAR", gain=1.5)[0] == "D"
     if answer.recommendation is None:
         assert builders.known(answer.problem).name == MachineUnfitError.name
     else:
@@ -286,7 +286,7 @@ MOST_COMPATIBLE, LEAST_COVERAGE = 0.95, 0.93
 def simulate(noise: str, seed: int) -> dict[str, Interval]:
     session = SimulatedSession(GAPS, noise, random.Random(seed))
     question = builders.question(budget=PRESETS.budgets["quick"], seed=seed)
-    results = decision.answer_from_state(*simulate_run(session, question)).results
+    results = answers.answer_from_state(*simulate_run(session, question)).results
     return {
         entry.arm: entry.cells[0].speedup for entry in results.measurements if entry.arm != BASELINE
     }

@@ -14,7 +14,7 @@ from kept.runs import NAMES, decide_run, read_run
 from simulation import SimulatedSession, active_run_of
 
 from advisor.ask import catalogue_files
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.constraints import Priorities

@@ -258,7 +258,8 @@ def test_stalled_calls_are_counted_and_lower_the_trust(answer: Answer) -> None:
     assert stalled == {"misbehaving/stalls-later"}
     results = answer.results
     calm = builders.replace(results, visits=builders.replace(results.visits, stalled_calls=0))
-    with_stalls, without = ({*trust.grade(each, "CLEAR", gain=1.5)[1]} for each in (results, calm))
+    faults = (trust.judge_trust(each, "CLEAR", gain=1.5)[1] for each in (results, calm))
+    with_stalls, without = map(set, faults)
     assert with_stalls > without
     assert with_stalls - without <= {*builders.known(answer.recommendation).trust_faults}
 

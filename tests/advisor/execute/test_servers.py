@@ -27,7 +27,7 @@ import sessions
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
 from advisor.domain.errors import EnvironmentNotUsableError, NothingViableError

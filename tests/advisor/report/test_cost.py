@@ -16,7 +16,7 @@ from forks import run_command
 from kept.runs import decide_run, read_run
 from recorded_runs import UnstoredRun, make_run
 
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.decide.process_figures import PENDING_SOURCE
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import MemoryBytes

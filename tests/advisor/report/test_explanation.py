@@ -14,7 +14,7 @@ from built_answers import run_answer, timed_cell, with_measurement, with_questio
 from golden_files import Expect
 from kept.runs import EVIDENCE
 
-from advisor.decide.decision import answer_from_state
+from advisor.decide.answers import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel

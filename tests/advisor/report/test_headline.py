@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kept.runs import decide_run
 
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.decide.rivals import CLEARLY_FASTER
 from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.answer import AdvisedAnswer

@@ -5,7 +5,7 @@ import built_answers
 import pytest
 from builders import BASELINE, replace
 
-from advisor.decide.decision import answer_from_state
+from advisor.decide.answers import answer_from_state
 from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval, Variant

@@ -8,8 +8,8 @@ import builders
 import msgspec
 import pytest
 
-from advisor.decide import decision
-from advisor.decide.decision import answer_from_stored
+from advisor.decide import answers
+from advisor.decide.answers import answer_from_stored
 from advisor.domain.errors import ExportFileError, NewerVersionError, RunFileError
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import CreatedEnvironment
@@ -192,6 +192,6 @@ def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.Mon
         raise OverflowError("math range error")
 
     assert answer_from_stored(HEADER, fold(EVENTS), "a file").recommendation is None
-    monkeypatch.setattr(decision, "answer_from_state", answer_from_state)
+    monkeypatch.setattr(answers, "answer_from_state", answer_from_state)
     with pytest.raises(RunFileError, match="a file contradict each other"):
         answer_from_stored(HEADER, fold(EVENTS), "a file")

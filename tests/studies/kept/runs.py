@@ -7,7 +7,7 @@ import pathlib
 import msgspec
 
 from advisor.ask import catalogue_files
-from advisor.decide.decision import answer_from_results
+from advisor.decide.answers import answer_from_results
 from advisor.domain.answer import Answer
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kept.runs import NAMES, read_run
 
 from advisor.ask.option_values import parse_priorities
-from advisor.decide.decision import answer_from_results, answer_from_state, with_preferences
+from advisor.decide.answers import answer_from_results, answer_from_state, with_preferences
 from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.arm_figures import ARM_FIGURES, START
 from advisor.domain.constraints import Constraint, Priorities

@@ -10,8 +10,8 @@ from advisor.decide import performance_portability, scoring, trained_loss, unmea
 from advisor.decide.certainty import Contest
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
+from advisor.decide.results import collect_results
 from advisor.decide.serving import add_servers
-from advisor.decide.summary import collect_results
 from advisor.domain import errors
 from advisor.domain.answer import Answer, Problem, UnmeasuredArm
 from advisor.domain.arm_figures import START
