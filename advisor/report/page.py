@@ -56,7 +56,7 @@ def render(answer: Answer, recipe: str | None = None) -> str:
         # On GPUs, the throughput of a forward pass is of calls that do not wait for each other.
         has_streamed_calls=answer.question.device == "cuda" and units == {"samples/s"},
         pictures=pictures.draw(answer),
-        limits=describe_bottlenecks(answer),
+        bottlenecks=describe_bottlenecks(answer),
         memory_sources=sorted(
             {memory_source(answer, each) for each in answer.results.measurements}
         ),
