@@ -31,7 +31,7 @@ from probes.shape import Shape
 def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
     """Return the answer that these results give with the catalogue of the header."""
     head = head or builders.header()
-    return answer_from_results(replace(_answer(measured, head), **changes), head.catalogue)
+    return answer_from_results(_answer(measured, head, **changes), head.catalogue)
 
 
 def header_for(measured: Results, *workflows: Workflow, **asked: Any) -> Header:
@@ -58,7 +58,8 @@ def answer_for(
     head = head or builders.header()
     contest = Contest(measured, tuple(scored), head.question, head.catalogue, **context)
     advice = recommend(contest, head.machine, excluded)
-    return _answer(measured, head, contest.scores, excluded, advice)
+    decided = {"scores": contest.scores, "recommendation": advice}
+    return _answer(measured, head, unmeasured=tuple(excluded), **decided)
 
 
 def advised(answer: Answer) -> AdvisedAnswer:
@@ -117,14 +118,8 @@ def _decided_answer() -> Answer:
     return answer_of(measured, head, unmeasured=list_unmeasured(head, state, measured, None))
 
 
-def _answer(
-    measured: Results,
-    head: Header,
-    scored: Sequence[ScoredArm] = (),
-    unmeasured: Sequence[UnmeasuredArm] = (),
-    recommendation: Recommendation | None = None,
-) -> Answer:
-    return Answer(
+def _answer(measured: Results, head: Header, **changes: Any) -> Answer:
+    made = Answer(
         run_id=head.run_id,
         created=head.created,
         advisor_version=head.advisor_version,
@@ -133,11 +128,12 @@ def _answer(
         question=head.question,
         machine=head.machine,
         results=measured,
-        scores=tuple(scored),
-        unmeasured=tuple(unmeasured),
-        recommendation=recommendation,
+        scores=(),
+        unmeasured=(),
+        recommendation=None,
         problem=None,
     )
+    return replace(made, **changes)
 
 
 def timed_cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> measurement.Cell:

@@ -39,10 +39,8 @@ def recommend(
     not fit to measure on.
     """
     question, results = contest.question, contest.results
-    effects, outstanding = (
-        sensitivity.constraint_effects(contest),
-        _outstanding(contest, unmeasured),
-    )
+    effects = sensitivity.constraint_effects(contest)
+    outstanding = _outstanding(contest, unmeasured)
     by_promise = sorted(unmeasured, key=lambda each: -outstanding.get(each.arm, 0.0))
     late = [each for each in by_promise if each.arm in outstanding]
     if not contest.viable:
@@ -104,7 +102,8 @@ def _advise(
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
-    baseline, missing = results.by_arm.get(results.baseline), results.untimed(question.shapes)
+    own, baseline = results.by_arm[winner.arm], results.by_arm.get(results.baseline)
+    missing = results.untimed(question.shapes)
     found, faults = trust.judge_trust(results, decision.word, missing, gain=gain, imported=imported)
     to_keep = {each.id: each.deployment_steps for each in catalogue.workflows}
     runner_up = _runner_up(winner, passing, results.baseline)
@@ -124,9 +123,7 @@ def _advise(
         margin=winner.score - runner_up.score if runner_up else None,
         flips=sensitivity.find_flips(winner, eligible, question.priorities),
         leading_shares=sensitivity.leading_shares(eligible, question.priorities),
-        break_even=()
-        if is_baseline or baseline is None
-        else find_break_even(results.by_arm[winner.arm], baseline),
+        break_even=() if is_baseline or baseline is None else find_break_even(own, baseline),
         first_to_serve=first_to_serve(candidates, question.requests),
         costs=price(candidates, question.price_of_all_devices),
         constraints=effects,

@@ -397,9 +397,8 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expe
 
 def test_the_gain_over_the_sibling_limits_an_arm() -> None:
     left = unmeasured("compiled/slow", "not-reached", "slow")
-    found = builders.known(
-        scoring.potential_of(left, HEAD.question, answer(left).results, HEAD.catalogue)
-    )
+    asked, results = HEAD.question, answer(left).results
+    found = builders.known(scoring.potential_of(left, asked, results, HEAD.catalogue))
     assert (found.sibling, found.gain) == ("compiled", SiblingGain(largest=0.9, runs=5))
     assert found.speedup == pytest.approx(2.0 * 0.9 * HEAD.catalogue.presets.builds.gain_margin)
 
