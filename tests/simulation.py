@@ -209,13 +209,10 @@ def simulate_run(
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
     recorder = new_recorder(arms)
-    active = active_run_of(
-        session, recorder, question, functools.partial(answer_from_state, header)
-    )
+    active = active_of(session, recorder, question, functools.partial(answer_from_state, header))
     started = [(each, 0) for each in recorder.state.plan.arms]
-    sessions.exhaust(recorder.record_each(session.start(started)))
-    sessions.exhaust(recorder.record_each(racing.race_shapes(active)))
-    sessions.exhaust(recorder.record_each(session.stop()))
+    for steps in (session.start(started), racing.race_shapes(active), session.stop()):
+        sessions.exhaust(recorder.record_each(steps))
     if repeats:
         sessions.exhaust(recorder.record_each(repetitions.repeat_arms(active)))
     return header, recorder.state
@@ -246,7 +243,7 @@ class StillSession:
         self.machine = types.SimpleNamespace(clock=clock)
 
 
-def active_run_of(
+def active_of(
     session: Any,
     recorder: Recorder | RunState,
     question: Question,

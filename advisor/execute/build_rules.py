@@ -251,8 +251,7 @@ def builds_are_over(active: ActiveRun) -> bool:
     they may change the answer. Until an arm of another workflow than the baseline's
     is built, if there is any, a run builds for half of its seconds longer.
     """
-    state = active.state
-    plan = state.plan
+    state, plan = active.state, active.state.plan
     arms = {each.id for each in plan.arms if each.id not in state.baselines}
     others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
     rivals = others - state.failed_arms or arms

@@ -200,8 +200,7 @@ def _build_in_turn(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]
 
     Stop when the time is over, or when an arm has to wait: the other arms wait for the next group.
     """
-    session = active.session
-    baseline = active.state.plan.baseline
+    session, baseline = active.session, active.state.plan.baseline
     for planned in arms:
         if planned != baseline and build_rules.builds_are_over(active):
             return
@@ -226,8 +225,7 @@ def _build_side_by_side(
     start after the first calls of the baseline, or at once on a GPU with plenty of memory, else
     when the baseline has warmed up. `early` arms come first.
     """
-    session = active.session
-    baseline = active.state.plan.baseline
+    session, baseline = active.session, active.state.plan.baseline
     starts_at_once = active.question.device != "cpu" and _fits_beside_reference(
         active, builds, TIMES_BEFORE_FIRST_CALLS
     )

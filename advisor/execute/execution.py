@@ -193,8 +193,7 @@ def _race_groups(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEve
 
     An arm races as soon as it is built; the builds of others are suspended meanwhile.
     """
-    session, header = active.session, active.header
-    question = header.question
+    session, header, question = active.session, active.header, active.question
     while True:
         before = active.state
         yield from building.build_group(active, builds)
@@ -207,15 +206,14 @@ def _race_groups(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEve
         # These differ as soon as a race was opened or closed.
         races, races_before = ((each.groups, each.closed) for each in (active.state, before))
         has_raced = races != races_before
-        has_progress = (
-            has_raced or builds.running or waiting != remaining.waiting_arms(before, question)
-        )
+        waited = remaining.waiting_arms(before, question)
+        has_advanced = has_raced or builds.running or waiting != waited
         # An answer that users see, or that leaves arms out, is decided as at the end: unlike
         # `active.answer`, it has no advice where equal workers differ so that nothing is decided.
         answer = answer_from_state(header, active.state)
         if has_raced and answer.recommendation is not None:
             yield answer_so_far(answer, active.state)
-        if not waiting or not has_progress or not session.is_running(active.state.plan.baseline.id):
+        if not waiting or not has_advanced or not session.is_running(active.state.plan.baseline.id):
             return
         hopeless = remaining.arms_that_cannot_lead(answer, header.catalogue)
         yield from building.drop_unbuilt(active, builds, hopeless)

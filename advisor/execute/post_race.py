@@ -26,8 +26,7 @@ def measure_further(active: ActiveRun) -> Iterator[RunEvent]:
     These are all arms or, if the budget says so, the leaders of the decision so far. The leaders
     then try new shapes.
     """
-    session, question = active.session, active.question
-    plan = active.state.plan
+    session, question, plan = active.session, active.question, active.state.plan
     chosen = plan.arms
     if question.budget.skips_losing_arms and not question.all_arms:
         chosen = leaders_of(active.answer(), plan)

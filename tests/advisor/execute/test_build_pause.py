@@ -7,7 +7,7 @@ from typing import Any
 import builders
 import pytest
 from builders import BASELINE, replace
-from simulation import StillSession, active_run_of
+from simulation import StillSession, active_of
 
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.run_state import ProcessState
@@ -48,7 +48,7 @@ def pause_of(
     )
     question = builders.question(**{"batch_sizes": SIZES, **asked})
     session = StillSession(["slow"], [BASELINE, "quick"], clock=clock)
-    active = active_run_of(session, state, question, seconds=100.0, races_end=70.0, end=78.0)
+    active = active_of(session, state, question, seconds=100.0, races_end=70.0, end=78.0)
     running = types.SimpleNamespace(running=["slow"])
     return BuildPause(active, running, early)  # type: ignore[arg-type]
 

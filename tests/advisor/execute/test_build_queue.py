@@ -35,7 +35,7 @@ def queue_of(
     building: Iterable[str] = (),
     **asked: Any,
 ) -> BuildQueue:
-    active = simulation.active_run_of(
+    active = simulation.active_of(
         simulation.StillSession(building),
         simulation.new_recorder([each.id for each in arms]),
         builders.question(**asked),

@@ -8,7 +8,7 @@ import builders
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE, replace
-from simulation import StillSession, active_run_of
+from simulation import StillSession, active_of
 
 from advisor.ask.context import Context
 from advisor.ask.resolve import choose_budget
@@ -81,7 +81,7 @@ def test_a_build_starts_waits_or_is_skipped(
         "failed": builders.process(outcome=Outcome(FAILURE)),
     }
     state = builders.run_state(processes, at=60.0)
-    assert next_step(planned, others, active_run_of(StillSession(**found), state, SKIPPING)) == step
+    assert next_step(planned, others, active_of(StillSession(**found), state, SKIPPING)) == step
 
 
 @pytest.mark.parametrize(("expected", "starts"), [(20.0, True), (50.0, False)])
@@ -91,7 +91,7 @@ def test_a_build_that_is_expected_to_exceed_its_limit_by_far_is_not_started(
     """A payback limit in seconds says nothing to users, and is often rounded to none."""
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
     planned = builders.arm("compiled", expected_build_seconds=expected)
-    found = next_step(planned, OtherBuilds(), active_run_of(StillSession(), state, WITH_REQUESTS))
+    found = next_step(planned, OtherBuilds(), active_of(StillSession(), state, WITH_REQUESTS))
     assert isinstance(found, StartBuild) == starts
     if isinstance(found, SkipBuild):
         failure = builders.known(found.failure)
@@ -129,7 +129,7 @@ def test_a_build_that_cannot_end_in_time_is_left_out(
         plan=Plan(arms=tuple(arms), excluded=()),
         last_groups={1: (BASELINE,)} if has_raced else {},
     )
-    active = active_run_of(StillSession(), state, builders.question(), races_end=left)
+    active = active_of(StillSession(), state, builders.question(), races_end=left)
     found = next_step(planned, OtherBuilds(), active)
     assert isinstance(found, StartBuild) == is_built
     if isinstance(found, SkipBuild):
@@ -182,7 +182,7 @@ def test_a_build_that_is_nearly_over_may_take_longer(
     plan = Plan(arms=tuple(arms), excluded=())
     state = builders.run_state({"second": process}, plan=plan, at=now)
     session = StillSession([building], [BASELINE, "first"], clock=lambda: now)
-    active = active_run_of(
+    active = active_of(
         session, state, builders.question(), seconds=100.0, races_end=70.0, end=100.0
     )
     assert build_rules.builds_are_over(active) is builds_are_over

@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import pytest
 from builders import replace
-from simulation import active_run_of
+from simulation import active_of
 
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import REFERENCE, Arm
@@ -49,7 +49,7 @@ def test_on_a_gpu_builds_wait_only_for_the_references_import_which_has_less_time
     )
     question = builders.question(device=device)
     asked: Any = {"builds_at_once": 2, "seconds": 100.0}
-    active = active_run_of(session, builders.run_state({}), question, **asked)
+    active = active_of(session, builders.run_state({}), question, **asked)
     assert list(building._prepare(active, [BASELINE, builders.arm("slow-import")])) == []
     assert found == [seconds, awaited]
 
@@ -67,7 +67,7 @@ def test_the_second_reference_ends_with_the_run(now: float, limits: list[float])
     )
     slow = builders.process(outcome=Outcome(Failure("timed-out", phase="correctness", reason="r")))
     state = builders.run_state({REFERENCE: slow})
-    active = active_run_of(session, state, builders.question(), end=100.0)
+    active = active_of(session, state, builders.question(), end=100.0)
     if building._needs_quick_reference(active):
         list(building._start_reference(active))
     assert found == limits

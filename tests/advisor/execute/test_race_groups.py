@@ -19,7 +19,7 @@ import msgspec
 import pytest
 import sessions
 from sessions import LimitedMemory, expect_failure
-from simulation import SimulatedSession, active_run_of, new_recorder
+from simulation import SimulatedSession, active_of, new_recorder
 
 from advisor.ask.context import Context
 from advisor.decide.answers import answer_from_state
@@ -113,7 +113,7 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     header = builders.header_of(*map(builders.workflow, arms), budget=budget)
     recorder.record(RepetitionStarted(repeat=1, arms=(builders.BASELINE, *arms)))
     answer_of = functools.partial(answer_from_state, header)
-    active = active_run_of(session, recorder, header.question, answer_of)
+    active = active_of(session, recorder, header.question, answer_of)
     sessions.exhaust(recorder.record_each(repetitions.repeat_arms(active)))
     assert session.most_built == 3
     rounds = visits_by_round(recorder.state, Shape(1), repeat=1)

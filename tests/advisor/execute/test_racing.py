@@ -17,7 +17,7 @@ from simulation import (
     NOISE_LEVELS,
     QUIET_CONDITIONS,
     SimulatedSession,
-    active_run_of,
+    active_of,
     new_recorder,
     simulate_run,
 )
@@ -66,7 +66,7 @@ class SessionWithFailingBaseline(SimulatedSession):
 
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Race two batch sizes; there is always an answer, and no decision is asked for."""
-    active = active_run_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
+    active = active_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
     return recorder.record_each(racing.race_shapes(active))
 
 
@@ -93,7 +93,7 @@ def race_late_arm(others: dict[str, float], seconds: float) -> Recorder:
     sessions.exhaust(races_of(session, recorder))
     sessions.exhaust(recorder.record_each(session.start([late])))
     ends = {"races_end": 0.0, "end": session.machine.clock() + seconds}
-    active = active_run_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer(), **ends)
+    active = active_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer(), **ends)
     sessions.exhaust(recorder.record_each(racing.race_shapes(active)))
     return recorder
 
@@ -170,7 +170,7 @@ def test_the_budget_says_whether_a_race_serves_the_decision(
     sessions.exhaust(recorder.record_each(session.start(arms)))
     budget = replace(builders.question().budget, skips_losing_arms=skips_losing_arms)
     question = builders.question(budget=budget)
-    active = active_run_of(session, recorder, question, lambda _: built_answers.answer())
+    active = active_of(session, recorder, question, lambda _: built_answers.answer())
     sessions.exhaust(recorder.record_each(racing.race_shapes(active)))
     assert max(number for _, _, number in session.order) == rounds
 

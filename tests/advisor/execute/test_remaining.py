@@ -11,7 +11,7 @@ import pytest
 from builders import BASELINE, replace
 from built_answers import with_decision, with_question, with_results
 from kept.runs import NAMES, decide_run, read_run
-from simulation import SimulatedSession, active_run_of
+from simulation import SimulatedSession, active_of
 
 from advisor.ask import catalogue_files
 from advisor.decide.answers import answer_from_results
@@ -113,7 +113,7 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     reference = builders.replace(process, opened=opened)
     state = builders.run_state({"images": process, REFERENCE: reference})
     session = SimulatedSession({BASELINE: 0.0})
-    active = active_run_of(session, state, header.question, header=header)
+    active = active_of(session, state, header.question, header=header)
     found = remaining.arms_to_add(active)
     arms = [planned for each in found for planned in each.added]
     assert [each.id for each in arms] == added

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE, replace
-from simulation import SimulatedSession, active_run_of, new_recorder
+from simulation import SimulatedSession, active_of, new_recorder
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
@@ -288,7 +288,7 @@ def repeat(
         first = [(each, 0) for each in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
-    active = active_run_of(session, recorder, question, answer_of, end=end)
+    active = active_of(session, recorder, question, answer_of, end=end)
     sessions.exhaust(recorder.record_each(repetitions.repeat_arms(active)))
     assert not session.is_running("compiled")
     return session, recorder.state
@@ -392,7 +392,7 @@ def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_at_once_on_a_gpu_if_one_fit
     question = builders.question(device=device, budget=quick)
     answer = built_answers.answer(scores=())
     recorder, clock = new_recorder("ab"), {"clock": float, "end": end}
-    active = active_run_of(session, recorder, question, lambda _: answer, **clock)
+    active = active_of(session, recorder, question, lambda _: answer, **clock)
     monkeypatch.setattr(post_race, "leaders_of", lambda *_: builders.plan("a", "b").arms)
     sessions.exhaust(post_race.measure_further(active))
     assert [call.args[0] for call in session.try_new_shapes.call_args_list] == asked
@@ -400,6 +400,6 @@ def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_at_once_on_a_gpu_if_one_fit
 
 def test_workers_of_a_repetition_end_where_memory_is_short() -> None:
     session = mock.MagicMock(is_running=lambda _: False)
-    active = active_run_of(session, new_recorder("ab"), builders.question())
+    active = active_of(session, new_recorder("ab"), builders.question())
     sessions.exhaust(post_race.free_memory(active))
     session.kill_standbys.assert_called_once_with()
