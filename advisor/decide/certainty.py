@@ -20,7 +20,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.question import Question
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm
-from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
+from advisor.domain.rubric import DecisionRule, GradeRule
 
 #: The fact that the draws are about, and its criterion.
 SPEEDUP, PERFORMANCE = "speedup", "performance"
@@ -48,8 +48,8 @@ class Contest:
     while_running: bool = False
 
     @property
-    def rubric(self) -> Rubric:
-        return self.catalogue.rubric
+    def rule(self) -> DecisionRule:
+        return self.catalogue.rubric.decision
 
     @property
     def fit(self) -> bool:
@@ -72,7 +72,7 @@ class Contest:
 
     @functools.cached_property
     def _speed_rule(self) -> GradeRule | None:
-        rules = self.rubric.criteria
+        rules = self.catalogue.rubric.criteria
         return next((each for one in rules for each in one.grades if each.fact == SPEEDUP), None)
 
     @functools.cached_property
@@ -93,7 +93,7 @@ class Contest:
         """Return how far each of the arms is below the best in each draw, `(draws, arms)`."""
         logs, shares = self.log_speedups(arms, scale, exact), self.question.priorities.shares()
         fixed_part, moving_part = np.zeros(len(arms)), np.zeros(logs.shape)
-        for criterion in self.rubric.criteria:
+        for criterion in self.catalogue.rubric.criteria:
             rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
             ratings = [each.ratings[criterion.id] for each in arms]
             fixed = np.array([rating.grade for rating in ratings])
@@ -124,7 +124,7 @@ class Contest:
 
         The advised arm comes first, then the largest share.
         """
-        rule, lost = self.rubric.decision, self.lost_scores(self.candidates)
+        rule, lost = self.rule, self.lost_scores(self.candidates)
         own = lost[:, [self.candidates.index(self.advised)]]
         shares = [
             round(float(share), DIGITS) for share in (lost <= rule.negligible_loss).mean(axis=0)
@@ -144,7 +144,7 @@ class Contest:
 
     def options_as_good(self) -> list[str]:
         """Return the other arms of the advised workflow that lose nothing to it in most draws."""
-        rule, advised, found = self.rubric.decision, self.advised, []
+        rule, advised, found = self.rule, self.advised, []
         for each in self.viable:
             is_sibling = each.workflow == advised.workflow and not each.unproven
             if not is_sibling or each in self.candidates or not _is_alternative(each, advised):
@@ -160,10 +160,9 @@ class Contest:
         The errors fall with the square root of the number of processes. None where the largest of
         `REPETITIONS_TO_TRY` is not enough, and for servers, which have no cells.
         """
-        rule = self.rubric.decision
         for repetitions in REPETITIONS_TO_TRY if processes else ():
             own = self.own_losses(math.sqrt(processes / (processes + repetitions)))
-            if _word(*_share_and_quantile(own.values(), rule), rule) == "CLEAR":
+            if _word(*_share_and_quantile(own.values(), self.rule), self.rule) == "CLEAR":
                 return repetitions
         return None
 
@@ -189,7 +188,7 @@ class Contest:
                 middle = (low + high) / 2
                 is_enough = _grades(rule, logs + middle) >= needed
                 low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
-            gains.append(_quantile(np.expm1(high), self.rubric.decision.clear_share))
+            gains.append(_quantile(np.expm1(high), self.rule.clear_share))
         lost_speed = round(max(gains), DIGITS)
         return None if 1 + lost_speed > most else lost_speed
 
@@ -217,7 +216,7 @@ class Contest:
         gains = (self.log_speedups(self.scores) - self.log_speedups([self.advised])).max(axis=1)
         fastest = max(self.scores, key=lambda each: (each.speedup, -each.rank))
         value = fastest.speedup / self.advised.speedup
-        drawn = math.exp(_quantile(gains, self.rubric.decision.clear_share))
+        drawn = math.exp(_quantile(gains, self.rule.clear_share))
         high = max(min(drawn, self._most_gain(self.scores)), value)
         return SpeedRegret(
             arm=fastest.arm if fastest.arm != self.advised.arm else None,
@@ -233,7 +232,7 @@ def judge_certainty(
 
     `outstanding` has the highest possible points of each arm that may still be measured.
     """
-    advised, results, rule = contest.advised, contest.results, contest.rubric.decision
+    advised, results, rule = contest.advised, contest.results, contest.rule
     shares, as_good = contest.shares_and_as_good()
     own = contest.own_losses()
     share, high = _share_and_quantile(own.values(), rule)

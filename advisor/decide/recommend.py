@@ -101,7 +101,7 @@ def _advise(
     eligible = [each for each in passing if not each.unproven]
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
-    gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
+    gain = contest.rule.speed_bonus_at if is_baseline else winner.speedup
     own, baseline = results.by_arm[winner.arm], results.by_arm.get(results.baseline)
     missing = results.untimed(question.shapes)
     found, faults = trust.judge_trust(results, decision.word, missing, gain=gain, imported=imported)
@@ -206,7 +206,7 @@ def _guideline_opinion(
 
 
 def _advise_by_shape(contest: certainty.Contest) -> tuple[recommendation.ShapeAdvice, ...]:
-    advised, least_lead = contest.advised.arm, contest.rubric.decision.faster_at_shape
+    advised, least_lead = contest.advised.arm, contest.rule.faster_at_shape
     by_shape = score_by_shape(contest.results, contest.question, contest.catalogue)
     speedups = {(arm, cell.shape): cell.speedup for arm, cell in contest.results.cells}
     found = []

@@ -119,7 +119,7 @@ def _area(region: Sequence[Point]) -> Fraction:
 
 def constraint_effects(contest: Contest) -> tuple[ConstraintEffect, ...]:
     """Return, per constraint, the arm advised without it."""
-    results, probability = contest.results, contest.rubric.decision.clear_share
+    results, probability = contest.results, contest.rule.clear_share
     constraints = contest.question.constraints
     effects = []
     for index, constraint in enumerate(constraints):
