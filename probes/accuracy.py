@@ -19,6 +19,7 @@ Fault = Literal[
     "error",
     "row-error",
     "typical-error",
+    "small-error",
     "integers",
     # Faults of text.
     "probabilities",

@@ -164,12 +164,14 @@ def _reason(worst: OutputCheck, name: str, rules: Rules) -> str:
     if rules.tolerance and is_float and worst.deviation.row > rules.row_tolerance:
         row = f"the error of a row, a share of its size against {name}"
         return f"{row}, is {worst.deviation.row:.2e}; {rules.row_tolerance:.2e} is allowed"
-    if rules.tolerance and is_float and worst.top1_or_tie is not None:
+    has_classes = worst.top1_or_tie is not None and worst.fault != "small-error"
+    if rules.tolerance and is_float and has_classes:
         return f"the largest class is that of {name} in {worst.top1_or_tie:.0%} of the rows only"
     measured = {
         "error": f"its error, the root mean square against {name}",
         "row-error": f"the error of a row, a share of its size against {name}",
         "typical-error": f"its typical error, a share of the size of the output against {name}",
+        "small-error": f"the error of its small values, a share of their size against {name}",
         "integers": f"the share of its integers that differ from those of {name}",
     }[worst.fault]
     left_out = (

@@ -13,6 +13,10 @@ from probes.arrays import np
 MAX_ELEMENTS = 1 << 20
 #: The least number of compared elements for which a row has an error of its own.
 MIN_ROW_ELEMENTS = 16
+#: Elements are grouped by magnitude: from a tenth of the output's size on, from a hundredth on, and
+#: so on. Smaller ones are in no group: in float32 they may be rounding of others.
+MAGNITUDES = 6
+NO_MAGNITUDES = (0.0,) * MAGNITUDES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,9 +37,15 @@ class Deviation:
     #: Median of the absolute differences, in the output's unit. Where rounding turns a choice, such
     #: as that of an expert, few elements change by much, and the median hardly changes.
     typical: float = 0.0
+    #: Root mean square of the difference by the magnitude that the element has in the reference,
+    #: large ones first, in the output's unit.
+    by_magnitude: tuple[float, ...] = NO_MAGNITUDES
 
     def or_larger(self, other: Deviation) -> Deviation:
-        return Deviation(*map(max, dataclasses.astuple(self), dataclasses.astuple(other)))
+        others = dataclasses.asdict(other)
+        larger = {name: max(mine, others[name]) for name, mine in dataclasses.asdict(self).items()}
+        groups = zip(self.by_magnitude, other.by_magnitude, strict=True)
+        return Deviation(**larger | {"by_magnitude": tuple(map(max, groups))})
 
     @property
     def is_finite(self) -> bool:
@@ -96,6 +106,18 @@ def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
     return np.sqrt(np.add.reduceat(values * values, starts) / counts)
 
 
+def by_magnitude(values: Any, target: Any, scale: float) -> tuple[list[int], list[float]]:
+    """Return how many elements of `target` each magnitude has, and the RMS of their `values`.
+
+    Both arguments are `(elements,) float64` without mask values. The RMS of no elements is 0.
+    """
+    with np.errstate(divide="ignore"):
+        groups = np.clip(-np.log10(abs(target) / scale), 0, MAGNITUDES).astype("int64")
+    counts = np.bincount(groups, minlength=MAGNITUDES + 1)[:MAGNITUDES]
+    squares = np.bincount(groups, values * values, MAGNITUDES + 1)[:MAGNITUDES]
+    return counts.tolist(), np.sqrt(squares / np.maximum(counts, 1)).tolist()
+
+
 def measure(values: Any, target: Any, shape: Sequence[int], least_scale: float = 0.0) -> Deviation:
     """Return the deviation of `values` from `target`, samples of outputs with `shape`.
 
@@ -115,6 +137,7 @@ def measure(values: Any, target: Any, shape: Sequence[int], least_scale: float =
         differing=differing,
         item=float(_by_group(difference, shape, math.prod(shape[1:] or shape)).max()),
         typical=float(np.median(abs(difference))),
+        by_magnitude=tuple(by_magnitude(difference, target, scale)[1]) if scale else NO_MAGNITUDES,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
@@ -74,6 +75,7 @@ def check_output(
             "error": (deviation.rmse, allowed),
             "row-error": (deviation.row, limits.row_error),
             "typical-error": (typical, limits.typical_error),
+            "small-error": limits.small_error(number, deviation),
         }
     else:
         figures = {"integers": (deviation.differing, limits.difference(values.size))}
@@ -94,6 +96,8 @@ def judge(
     accuracy_class: AccuracyClass = "exact"
     if share > 1.0:
         accuracy_class = "close" if is_close(check, rules) else "incorrect"
+    if accuracy_class == "close" and shares.get("small-error", 0.0) > 1.0:
+        accuracy_class, fault, share = "incorrect", "small-error", shares["small-error"]
     return dataclasses.replace(
         check,
         accuracy_class=accuracy_class,
@@ -175,4 +179,5 @@ def _exceeds_rounding(deviation: Deviation, reference: Reference, index: int, ru
         deviation.rmse > limits.error(0)
         or deviation.row > limits.row_error
         or deviation.worst > allowed_error(expected.scale, worst, rules)
+        or operator.gt(*limits.small_error(0, deviation))
     )

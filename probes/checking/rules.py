@@ -31,6 +31,9 @@ class Rules:
     #: Differing and equal integers that count in addition to those of eager PyTorch.
     integer_prior: tuple[float, float]
     typical_eager_times: float
+    #: Largest error of small elements: times that of rounding, or this share of their size.
+    small_times: float
+    small_share: float
     #: Largest relative error of a `close` output; 0 if only exact ones are accepted.
     tolerance: float
     row_tolerance: float

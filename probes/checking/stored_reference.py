@@ -16,7 +16,14 @@ from probes import arrays
 from probes.accuracy import Uncomparable
 from probes.adapter import Findings
 from probes.arrays import np
-from probes.checking.deviation import Deviation, measure, root_mean_square, sample, unmasked
+from probes.checking.deviation import (
+    Deviation,
+    by_magnitude,
+    measure,
+    root_mean_square,
+    sample,
+    unmasked,
+)
 from probes.checking.rules import Rules, allowed_error, most_by_chance
 
 NO_DEVIATION, NO_FINDINGS = Deviation(), Findings()
@@ -100,6 +107,12 @@ class ExpectedOutput:
         """
         return max(root_mean_square(unmasked(self.values)), self.least_scale)
 
+    @functools.cached_property
+    def magnitudes(self) -> tuple[list[int], list[float]]:
+        """How many elements each magnitude has, and their root mean square; see `Deviation`."""
+        values = unmasked(self.values)
+        return by_magnitude(values, values, self.scale or 1.0)
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -149,6 +162,38 @@ class Limits:
         eager *= self.few_elements_factor
         envelope = max(output.envelope.typical / (output.scale or 1.0) for output in self.of_sets)
         return max(self.rules.typical_eager_times * eager, envelope) + self.rules.share_of_rms
+
+    def small_error(self, number: int, deviation: Deviation) -> tuple[float, float]:
+        """Return an error of small elements, a share of their size, and the largest allowed one.
+
+        It is that of the magnitude that exceeds the allowed one most. Elements may have as many
+        times the error of rounding as the largest ones, those of a program with less precision.
+        """
+        rules, own = self.rules, self.of_sets[number]
+        least_share = max(rules.small_share, rules.row_tolerance)
+        found, times = [(0.0, least_share)], 0.0
+        sizes, errors = own.magnitudes[1], deviation.by_magnitude
+        for group, (size, error) in enumerate(zip(sizes, errors, strict=True)):
+            if not size:
+                continue
+            rounding = self._rounding_of_magnitude(group, number) + rules.row_share * size
+            if times:
+                found.append((error / size, max(least_share, times * rounding / size)))
+            else:
+                times = rules.small_times * max(1.0, error / rounding)
+        return max(found, key=lambda each: each[0] / each[1])
+
+    def _rounding_of_magnitude(self, group: int, number: int) -> float:
+        """Return what rounding changes in elements of a magnitude, as seen in all input sets."""
+        seen = (each.eager.or_larger(each.envelope) for each in self.of_sets)
+        shares = [
+            error.by_magnitude[group] / (each.scale or 1.0)
+            for error, each in zip(seen, self.of_sets, strict=True)
+        ]
+        # Few elements may be exact by chance.
+        count = sum(each.magnitudes[0][group] for each in self.of_sets)
+        by_chance = self.rules.few_elements / count * self.rounding(number)
+        return max(shares) * self.of_sets[number].scale + by_chance
 
     def difference(self, elements: int | None = None, tests: int = 1) -> float:
         """Return the largest share of `elements` that may differ; by default of those of all sets.

@@ -222,6 +222,17 @@ def test_a_less_exact_output_is_close_within_the_tolerance(error: float, verdict
     assert check(make_reference([[target]]), [[produced]], rules())[0] == verdict
 
 
+@pytest.mark.parametrize(("dtype", "unit"), [("float32", 1e-7), ("bfloat16", 3e-3)])
+def test_large_values_do_not_hide_errors_of_small_ones(dtype: str, unit: float) -> None:
+    boxes, scores = 600 * outputs(0, (8, 32)), outputs(1, (8, 8)) ** 2
+    target = np.concatenate([boxes, scores], 1)
+    eager, coarse = (target * (1 + noise(each, target.shape)) for each in (unit, 2 * unit + 4e-3))
+    reference = create_reference("float64", [[target]], [[eager]], [[np.zeros(1)]])
+    swapped = np.concatenate([boxes, scores[::-1]], 1)
+    assert check(reference, [[swapped]], rules(dtype)) == ("incorrect", "small-error")
+    assert check(reference, [[coarse]], rules(dtype))[0] in {"exact", "close"}
+
+
 def test_other_classes_are_not_close() -> None:
     target = outputs(0)
     produced = target.copy()
