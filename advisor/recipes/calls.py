@@ -29,6 +29,7 @@ def fill_template(template: str, **values: object) -> str:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals |= {"quoted": quoted, "file_name": file_name, "in_comment": in_comment}
     return environment.get_template(template).render(values)
 
 

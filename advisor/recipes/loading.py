@@ -23,9 +23,6 @@ from advisor.domain.question import Question
 from advisor.recipes import calls
 from probes.facts import InputSpec
 
-#: The comment at a file that the user has not written.
-COPY = "a copy: put your own module and its inputs here"
-
 
 def loading_lines(
     question: Question,
@@ -37,14 +34,29 @@ def loading_lines(
     cast = calls.cast_lines(question) if cast is None else cast
     match question.model:
         case SyntheticModel() as model:
-            device = ', device="cuda"' if question.device == "cuda" else ""
-            sizes = f"{batch_size}, {question.input_tokens}, {model.hidden}"
-            values = f"torch.randn({sizes}, dtype=torch.{question.dtype}{device})"
-            return [calls.SEED, *_synthetic_lines(model), *cast, f"inputs = ({values},)"]
+            return calls.fill_template(
+                "synthetic.py.jinja",
+                seed=calls.SEED,
+                model=model,
+                cast=cast,
+                size=batch_size,
+                tokens=question.input_tokens,
+                dtype=question.dtype,
+                device=', device="cuda"' if question.device == "cuda" else "",
+            ).splitlines()
         case ExportedModel() as model:
-            return _exported_lines(model, question, batch_size, inputs)
+            # The tensors of nested inputs become positional ones.
+            is_nested = any(each.nested or each.name for each in inputs or ())
+            return calls.fill_template(
+                "exported.py.jinja",
+                model=model,
+                classes=calls.nested_call(len(inputs or ())) if is_nested else [],
+                to_device=calls.to_device(question),
+                value=_cut_example(question, batch_size, inputs),
+            ).splitlines()
         case FactoryModel() as model:
-            return _factory_lines(model, question, batch_size, inputs, cast)
+            value = _cut_example(question, batch_size, inputs)
+            return _factory_lines(model, value, inputs or (), cast)
         case TransformersModel() as model if question.task == "generate":
             prompts = calls.prompt_line(question, batch_size, "model.config", on_device=True)
             return [*calls.language_model_lines(model, question), calls.AS_MEASURED, prompts]
@@ -54,7 +66,7 @@ def loading_lines(
             return calls.fill_template(
                 "onnx_file.py.jinja",
                 path=calls.quoted(calls.file_name(model.name)),
-                given="\n".join(_given_lines(model.inputs)),
+                given=model.inputs,
                 size=batch_size,
                 values=[calls.random_values(each, batch_size) for each in inputs or ()],
                 to_device=calls.to_device(question),
@@ -63,126 +75,39 @@ def loading_lines(
             return _forward_model_lines(model, question, batch_size, inputs or ())
 
 
-def _synthetic_lines(model: SyntheticModel) -> list[str]:
-    up = f"torch.nn.Linear({model.hidden}, {model.intermediate})"
-    down = f"torch.nn.Linear({model.intermediate}, {model.hidden})"
-    block = f"torch.nn.Sequential({up}, torch.nn.ReLU(), {down})"
-    match model.block:
-        case "matmul":
-            return [f"model = {up}"]
-        case "matmul-relu":
-            return [f"model = torch.nn.Sequential({up}, torch.nn.ReLU())"]
-        case "ffn":
-            return [f"model = {block}"]
-        case "ffn-multilayer":
-            layers = f"    *({block} for _ in range({model.layers}))"
-            return ["model = torch.nn.Sequential(", layers, ")"]
-        case "encoder":
-            no_nesting = "enable_nested_tensor=False"
-            return [
-                "# The measured attention is the plain one, without the fast path of the layer.",
-                "torch.backends.mha.set_fastpath_enabled(False)",
-                "layer = torch.nn.TransformerEncoderLayer(",
-                f"    {model.hidden}, {model.heads}, {model.intermediate}, dropout=0.0,",
-                '    activation="gelu", batch_first=True, norm_first=True,',
-                ")",
-                f"model = torch.nn.TransformerEncoder(layer, {model.layers}, {no_nesting})",
-            ]
-
-
-def _given_lines(given: str) -> list[str]:
-    """Return the lines that assign `given`, the inputs that `--inputs` names, if it does."""
-    if not given:
-        return []
-    place, _, function = given.rpartition(":")
-    if not given.endswith(".npz"):
-        run = f"runpy.run_path({calls.quoted(calls.file_name(place))})[{calls.quoted(function)}]()"
-        return [f"given = {run}  # path of your file"]
-    return [
-        f"given = dict(numpy.load({calls.quoted(calls.file_name(given))}))  # path of your file",
-        "given = {name: torch.from_numpy(array) for name, array in given.items()}",
-        'given = tuple(given.values()) if "arr_0" in given else given',
-    ]
-
-
-def _exported_lines(
-    model: ExportedModel, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
-) -> list[str]:
-    """Return the lines that load a file; the tensors of nested inputs become positional ones."""
-    is_nested = any(each.nested or each.name for each in inputs or ())
-    comment = COPY if model.is_copy else "path of your file"
-    made, examples = "program.module()", "program.example_inputs[0]"
-    if is_nested:
-        is_named = "isinstance(given, collections.abc.Mapping)"
-        nested = f"(((), given) if {is_named} else (given, {{}}))"
-        nested = nested if model.inputs else "program.example_inputs"
-        made, examples = f"Call(program.module(), {nested})", "model.tensors"
-    elif model.inputs:
-        examples = "((given,) if isinstance(given, torch.Tensor) else given)"
-    return [
-        *(calls.nested_call(len(inputs or ())) if is_nested else ()),
-        *_given_lines(model.inputs),
-        f"program = torch.export.load({calls.quoted(calls.file_name(model.name))})  # {comment}",
-        f"model = {made}{calls.to_device(question)}",
-        *_example_lines(examples, question, batch_size, inputs),
-    ]
-
-
 def _factory_lines(
-    model: FactoryModel,
-    question: Question,
-    batch_size: int,
-    inputs: Sequence[InputSpec] | None,
-    cast: Sequence[str],
+    model: FactoryModel, value: str, inputs: Sequence[InputSpec], cast: Sequence[str]
 ) -> list[str]:
-    """Return the lines that load the model; tensors are positional: exporters take no others."""
     place, _, function = model.name.rpartition(":")
     if not function.isidentifier():
         raise NoRecipeError("the name of the factory is not a name of Python", "measure again")
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
-    comment = COPY if model.is_copy else "your code"
-    if place.endswith(".py") and not model.is_copy:
-        comment += (
-            f": save and run this in the folder of {calls.in_comment(calls.file_name(place))}"
-        )
-    imported = [f"from {module} import {function}  # {comment}"]
-    names = module.split(".")
-    if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
-        read = f"runpy.run_path({calls.quoted(calls.file_name(place))})"
-        imported = [f'{function} = {read}["{function}"]  # {comment}']
-    made = f"{function}()"
-    if model.inputs:
-        imported += [*_given_lines(model.inputs), f"made = {made}"]
-        made = "made[0] if isinstance(made, tuple) else made, given"
-    classes, wrapped = list[str](), list[str]()
-    opened = f"model, examples, *_ = {made}"
-    given = ["examples = (examples,) if isinstance(examples, torch.Tensor) else examples"]
-    examples = "examples"
-    if inputs and any(each.nested for each in inputs):
-        classes, opened = calls.nested_call(len(inputs)), f"model, arguments, *more = {made}"
-        wrapped = [
-            "keywords = dict(*more)",
-            "if isinstance(arguments, collections.abc.Mapping):",
-            "    arguments, keywords = (), arguments",
-            "elif isinstance(arguments, torch.Tensor):",
-            "    arguments = (arguments,)",
-            "model = Call(model, (tuple(arguments), keywords))",
-        ]
-        given, examples = [], "model.tensors"
-    elif inputs and all(each.name for each in inputs):
-        classes, opened = calls.call_class("Call", inputs), f"model, *examples = {made}"
-        wrapped = ["model = Call(model)"]
-        names = [each.name for each in inputs]
-        given = [f"examples = [examples[-1][name] for name in {names}]"]
-    # Before the import: the file may make the model.
-    lines = [*classes, calls.SEED, *imported, opened, *wrapped, *cast, *given]
-    return [*lines, *_example_lines(examples, question, batch_size, inputs)]
+    names = [each.name for each in inputs if each.name]
+    is_nested, classes = any(each.nested for each in inputs), list[str]()
+    if is_nested:
+        classes = calls.nested_call(len(inputs))
+    elif inputs and len(names) == len(inputs):
+        classes = calls.call_class("Call", inputs)
+    return calls.fill_template(
+        "factory.py.jinja",
+        model=model,
+        place=place,
+        module=module,
+        function=function,
+        is_module=all(
+            name.isidentifier() and not keyword.iskeyword(name) for name in module.split(".")
+        ),
+        is_nested=is_nested,
+        names=names if classes else [],
+        classes=classes,
+        seed=calls.SEED,
+        cast=cast,
+        value=value,
+    ).splitlines()
 
 
-def _example_lines(
-    examples: str, question: Question, batch_size: int, inputs: Sequence[InputSpec] | None
-) -> list[str]:
-    """Return the lines that repeat or cut example inputs to the batch size, if they have one."""
+def _cut_example(question: Question, batch_size: int, inputs: Sequence[InputSpec] | None) -> str:
+    """Return the expression that repeats or cuts an example `x` to the batch, if it has one."""
     dtype = f".to(torch.{question.dtype})" if question.dtype != "own" else ""
     cast = f"(x{dtype} if x.is_floating_point() else x)" if dtype else "x"
     # More copies than that would take their memory; concatenation keeps the layout.
@@ -191,12 +116,7 @@ def _example_lines(
         value = cast
     elif inputs and not all(each.batched for each in inputs):
         value = f"({value} if x.dim() else x)"
-    return [
-        "inputs = tuple(",
-        f"    {value}{calls.to_device(question)}",
-        f"    for x in {examples}",
-        ")",
-    ]
+    return f"{value}{calls.to_device(question)}"
 
 
 def _forward_model_lines(
