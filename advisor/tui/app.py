@@ -27,9 +27,8 @@ from advisor.domain.import_path import ADVISOR_COMMAND, without_current_director
 from advisor.domain.machine import Machine
 from advisor.store.files import report_unwritable, write_atomically
 from advisor.tui import panels
-from advisor.tui.appearance import THEMES, read_theme
 from advisor.tui.home import HomeScreen
-from advisor.tui.launch import BackgroundTasks, LaunchOptions
+from advisor.tui.launch import THEMES, BackgroundTasks, LaunchOptions, read_theme
 from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:

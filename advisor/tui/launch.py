@@ -1,8 +1,9 @@
-"""Start the terminal program: tasks in the background, and its crash report."""
+"""Start the terminal program: its colours, tasks in the background, and its crash report."""
 
 from __future__ import annotations
 
 import collections
+import pathlib
 import threading
 import traceback
 from collections.abc import Callable
@@ -10,12 +11,62 @@ from typing import TypeVar
 
 import msgspec
 import platformdirs
+from textual.theme import Theme
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.domain.errors import DefectError, OptionValueError, UserError
 from advisor.domain.version import __version__
 from advisor.store.store import default_home
+
+#: Colour never carries information alone: a glyph or a word repeats it.
+DARK = Theme(
+    name="p3-dark",
+    primary="#56b4e9",
+    secondary="#8fa3b8",
+    accent="#e69f00",
+    success="#2bb58a",
+    warning="#f0c244",
+    error="#ef6f53",
+    foreground="#d9e0e8",
+    background="#10151b",
+    surface="#151c24",
+    panel="#1d2732",
+    dark=True,
+    variables={
+        "footer-key-foreground": "#e69f00",
+        "block-cursor-background": "#2d5a7b",
+        "block-cursor-foreground": "#ffffff",
+    },
+)
+HIGH_CONTRAST = Theme(
+    name="p3-high-contrast",
+    primary="#ffffff",
+    secondary="#ffffff",
+    accent="#ffff00",
+    success="#00ff80",
+    warning="#ffff00",
+    error="#ff8080",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#000000",
+    panel="#202020",
+    dark=True,
+    variables={
+        "footer-key-foreground": "#ffff00",
+        "block-cursor-background": "#ffff00",
+        "block-cursor-foreground": "#000000",
+    },
+)
+THEMES = (DARK, HIGH_CONTRAST)
+
+
+def read_theme(file: pathlib.Path | None) -> str:
+    """Return the name of the theme that was chosen last; an empty text where none is known."""
+    try:
+        return file.read_text(encoding="utf-8") if file is not None else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):

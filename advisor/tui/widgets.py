@@ -21,8 +21,10 @@ from textual.widgets._footer import FooterKey
 
 from advisor.domain.constraints import PILLARS, Priorities
 from advisor.domain.recommendation import Flip
-from advisor.tui.appearance import PILLAR_COLOURS
 
+#: Colours of the three Ps, from the palette of Okabe and Ito, which every type of colour vision
+#: distinguishes.
+PILLAR_COLOURS = {"performance": "#e69f00", "productivity": "#56b4e9", "portability": "#009e73"}
 FULL, EMPTY, TICK = "\N{FULL BLOCK}", "\N{LIGHT SHADE}", "\N{BLACK DIAMOND}"
 WHOLE = 100
 BAR_START = 23

@@ -24,7 +24,7 @@ from advisor.domain.text import truncate_middle
 from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.tui import appearance, launch, panels
+from advisor.tui import launch, panels
 from advisor.tui.answer_panes import ShownAnswer, render_answer_lines
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
@@ -326,6 +326,6 @@ async def test_a_chosen_theme_is_used_at_the_next_start(
 
 def test_a_theme_that_cannot_be_read_is_none(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "theme"
-    assert appearance.read_theme(file) == ""
+    assert launch.read_theme(file) == ""
     file.write_bytes(b"\xff")
-    assert appearance.read_theme(file) == ""
+    assert launch.read_theme(file) == ""
