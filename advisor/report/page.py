@@ -18,8 +18,8 @@ from markupsafe import Markup
 from advisor.domain import constraints, text
 from advisor.domain.answer import Answer
 from advisor.report import pictures
+from advisor.report.advice_lines import describe_bottlenecks
 from advisor.report.answer_lines import answer_lines, code_lines
-from advisor.report.bottlenecks import describe_bottlenecks
 from advisor.report.cost import describe_new_shape, memory_source
 from advisor.report.formatting import ERROR_LEGEND, accuracy_cell, accuracy_line
 from advisor.report.ranking import ranking_columns, write_fact

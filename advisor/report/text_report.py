@@ -14,8 +14,8 @@ from advisor.domain.model import has_random_weights
 from advisor.domain.plan import EAGER, PLAIN_COMPILE, ArmName
 from advisor.domain.text import NO_BREAK_SPACE, keep_units, shorten_text
 from advisor.recipes.snippet import CHECKPOINT
+from advisor.report.advice_lines import describe_bottlenecks
 from advisor.report.answer_lines import answer_lines, code_lines, next_steps, short_answer_lines
-from advisor.report.bottlenecks import describe_bottlenecks
 from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
 from advisor.report.headline import find_mendable_arm, write_headline
 from advisor.report.other_arms import describe_flips, flip_lines

@@ -21,7 +21,7 @@ from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, 
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
-from advisor.report import bottlenecks, cost, explanation, figures, markdown, text_report
+from advisor.report import advice_lines, cost, explanation, figures, markdown, text_report
 from advisor.report.answer_files import answer_of_run, read_answer
 from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts
 from advisor.report.text_report import measured_line
@@ -104,7 +104,7 @@ def test_an_answer_of_eager_pytorch_says_what_failed(kept: str, *, is_told: bool
 def test_launches_are_no_limit_that_other_figures_deny(kept: str) -> None:
     """A graph of them hardly gains, or memory is read for longer than the device seems busy."""
     answer = read_answer(str(EVIDENCE / f"{kept}.json"))
-    assert "launch-bound" not in "".join(bottlenecks.describe_bottlenecks(answer))
+    assert "launch-bound" not in "".join(advice_lines.describe_bottlenecks(answer))
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_limit_is_told_unless_a_measured_arm_denies_it(
     shares: dict[str, float], *, is_told: bool
 ) -> None:
     """A graph of all launches that hardly gains shows that they do not limit."""
-    graph = builders.measurement(bottlenecks.GRAPH, cells=(built_measurements.cell(1.05),))
+    graph = builders.measurement(advice_lines.GRAPH, cells=(built_measurements.cell(1.05),))
     answer = with_results(ANSWER, measurements=(graph,), baseline="compiled")
-    told = bottlenecks.describe_bottleneck(answer, builders.call_diagnosis(**shares))
+    told = advice_lines.describe_bottleneck(answer, builders.call_diagnosis(**shares))
     assert (answer.titles["compiled"] in told) == bool(told) == is_told
 
 
