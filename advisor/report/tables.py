@@ -20,9 +20,8 @@ from advisor.report import generation
 from advisor.report.advice_lines import describe_steps, trust_reasons
 from advisor.report.cost import new_shape_lines
 from advisor.report.formatting import Column, ReportTable, Section, format_error, table_rows
-from advisor.report.other_arms import flip_lines
+from advisor.report.other_arms import flip_lines, partly_used, unranked
 from advisor.report.ranking import write_fact
-from advisor.report.unranked import partly_used, unranked
 from probes.shape import Shape
 
 AGREEMENT = {

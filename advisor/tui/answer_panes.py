@@ -22,9 +22,8 @@ from advisor.report.advice_lines import trust_reasons
 from advisor.report.answer_lines import code_lines, next_steps, short_answer_lines, stop_notice
 from advisor.report.formatting import Section
 from advisor.report.headline import NO_FLIP, first_line
-from advisor.report.other_arms import flip_lines
+from advisor.report.other_arms import flip_lines, is_unnamed
 from advisor.report.tables import list_sections, list_tables
-from advisor.report.unranked import is_unnamed
 from advisor.store.runs import Run
 from advisor.tui import panels
 from advisor.tui.table import Column, Row

@@ -37,9 +37,8 @@ from advisor.report.answer_lines import (
 )
 from advisor.report.cost import cost_line
 from advisor.report.headline import certainty_line
-from advisor.report.other_arms import flip_lines
+from advisor.report.other_arms import flip_lines, partly_used, unranked
 from advisor.report.ranking import ranking_rows
-from advisor.report.unranked import partly_used, unranked
 from probes.facts import FREED_MEMORY, TRAINING_MODE, InputSpec
 
 NONE = built_answers.without_advice(
