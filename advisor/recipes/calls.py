@@ -98,21 +98,13 @@ def cast_lines(
     question: Question, *, complex_weights: bool = False, fixed_mode: bool = False
 ) -> list[str]:
     """Return the lines that cast and move the model; `eval` of some models returns nothing."""
-    dtype = f"torch.{question.dtype}" if question.dtype != "own" else ""
-    lines = list[str]()
-    if dtype and complex_weights:
-        lines = [
-            "for tensor in (*model.parameters(), *model.buffers()):",
-            "    if tensor.is_floating_point():",
-            f"        tensor.data = tensor.data.to({dtype})",
-            "    elif tensor.is_complex():  # model.to would drop the imaginary part",
-            "        tensor.data = tensor.data.to(torch.complex64)",
-        ]
-        dtype = ""
-    device = '"cuda"' if question.device == "cuda" else ""
-    arguments = ", ".join(part for part in (device, dtype) if part)
-    lines += [f"model = model.to({arguments})"] if arguments else []
-    return lines if fixed_mode else [*lines, "model.eval()"]
+    return fill_template(
+        "cast.py.jinja",
+        dtype=f"torch.{question.dtype}" if question.dtype != "own" else "",
+        device='"cuda"' if question.device == "cuda" else "",
+        complex_weights=complex_weights,
+        fixed_mode=fixed_mode,
+    ).splitlines()
 
 
 def to_device(question: Question) -> str:

@@ -122,28 +122,22 @@ def _cut_example(question: Question, batch_size: int, inputs: Sequence[InputSpec
 def _forward_model_lines(
     model: TransformersModel, question: Question, batch_size: int, inputs: Sequence[InputSpec]
 ) -> list[str]:
-    trusted = calls.trust_argument(question)
-    dtype = f"torch.{question.dtype}" if question.dtype != "own" else '"auto"'
-    checkpoint = calls.quoted(calls.model_name(model.name))
-    opened = f"from_pretrained({checkpoint}, config=config, dtype={dtype}{trusted})"
-    if model.weights == "random":
-        if trusted:
-            raise NoRecipeError(
-                "a model with code of its own and random weights has no recipe",
-                "measure it with its trained weights, or as file.py:factory",
-            )
-        opened = (
-            f"_from_config(config, dtype={dtype})" if dtype != '"auto"' else "_from_config(config)"
+    trusted, is_random = calls.trust_argument(question), model.weights == "random"
+    if trusted and is_random:
+        raise NoRecipeError(
+            "a model with code of its own and random weights has no recipe",
+            "measure it with its trained weights, or as file.py:factory",
         )
     return [
         *calls.call_class("Forward", inputs, is_of_transformers=True),
         *calls.fill_template(
             "transformers_model.py.jinja",
             config=calls.config_line(model, trusted),
-            has_own_class=bool(trusted),
-            is_random=model.weights == "random",
+            checkpoint=calls.model_name(model.name),
+            trusted=trusted,
+            dtype=f"torch.{question.dtype}" if question.dtype != "own" else "",
+            is_random=is_random,
             seed=calls.SEED,
-            opened=opened,
             inputs=[calls.random_values(each, batch_size) for each in inputs],
             to_device=calls.to_device(question),
         ).splitlines(),
