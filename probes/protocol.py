@@ -5,41 +5,14 @@ reads `request.json` (one `Request`) in DIRECTORY. It appends events to `events.
 object a line, each flushed. At the end it writes `response.json` (one `Outcome`), atomically. All
 output of the stack goes to `log`.
 
-Standard input carries one-line commands:
-    create                      create the model, before `build`
-    open                        load the weights and use the device, before `build` of a repetition
-    build                       use the device and build (sent when it is this worker's turn), then
-                                warm up
-    build hold                  the same, but report `prepared` after the builds and their checks
-    build hold behind           the same, but wait for `next` before each shape but the first
-    next                        build the next shape, after `build hold behind`
-    warm                        warm up, after `build hold`
-    visit SHAPE ROUND           time several calls in a row
-    sustain SHAPE SECONDS       call without a pause for that long
-    diagnose                    profile a few calls of each shape
-    closed-loop CONCURRENCY SECONDS
-                                keep this many requests at the server (role `serve`) for that long
-    sample SECONDS              check a text of the server at this interval
-    enough                      end `sample`
-    new-shapes                  check the outputs, then try batch sizes and a length that were not
-                                built; only `stop` follows, because this may break the programs
-    new-shapes short            the same with one batch size
-    allocate BYTES              hold this much device memory outside every allocator, or none (the
-                                reference worker only)
-    peaks                       measure how fast the device can be (the reference worker only)
-    outputs                     compute the reference outputs (the reference worker only), end
-    check                       check the outputs again; `stop` does not repeat this
-    stop                        check the outputs again, respond, end
-After `build`, `warm`, `sustain`, `diagnose`, `closed-loop`, `enough`, `new-shapes`, `check`,
-`allocate` and `peaks` the worker reports `ready`. The reference worker also reports it when it
-has written the inputs that others need to build. End of file means that the advisor is gone; the
+Standard input carries commands, see `probes.commands`. Its end means that the advisor is gone; the
 watchdog then kills the worker and everything it started.
+Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 While other workers are timed, the advisor suspends (SIGSTOP) the processes of those that build.
 Before they continue it writes the seconds of all suspensions so far to `suspended`; they are no
 part of the seconds of a build.
-Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
-SHAPE is the text of a `Shape`. Shapes, events and the outcome have a module each.
+Shapes, commands, events and the outcome have a module each.
 """
 
 from __future__ import annotations
@@ -72,9 +45,6 @@ OWN = "own"
 FIRST_ORDINARY_TOKEN = 3
 #: Height and width of images where the model states none: the size of ImageNet's crops.
 IMAGE_SIZE = 224
-
-#: Argument of the command `new-shapes`.
-SHORT = "short"
 
 #: Option of a reference worker that computes in float32 at most: float64 took too long.
 QUICK_REFERENCE = "quick_reference"

@@ -14,6 +14,7 @@ from sessions import expect_failure
 
 from advisor.probing.supervisor import Message, Supervisor
 from advisor.probing.worker_process import Worker
+from probes.commands import Command
 from probes.outcome import Failure, Outcome, Phase
 
 DEADLINES: dict[Phase, float] = {
@@ -107,14 +108,14 @@ class ScriptedWorkers:
     def start(
         self,
         source: str,
-        command: str = "start",
-        *,
+        *commands: Command,
+        is_waiting: bool = False,
         name: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> Worker:
         """Start a script, by default the only one of a test.
 
-        It counts as executing `command`, which it does not receive; as waiting if that is empty.
+        It counts as executing `commands`, which it does not receive, or as waiting; else it starts.
         """
         folder = self.folder / name
         if name:
@@ -131,9 +132,9 @@ class ScriptedWorkers:
             max_build_seconds=BUILD_SECONDS,
         )
         assert isinstance(worker, Worker)
-        if command != "start":
-            worker._steps.clear()
-        if command not in {"start", ""}:
+        if commands or is_waiting:
+            worker._unanswered.clear()
+        for command in commands:
             worker.begin(command)
         return worker
 
@@ -151,6 +152,6 @@ class ScriptedWorkers:
             messages += [message for _, message in self.supervisor.poll()]
         return messages
 
-    def failure_of(self, source: str, command: str = "start") -> Failure:
+    def failure_of(self, source: str, *commands: Command) -> Failure:
         """Return the failure as which the supervisor takes the end of such a script."""
-        return expect_failure(self.messages_until_end(self.start(source, command))[-1], "crashed")
+        return expect_failure(self.messages_until_end(self.start(source, *commands))[-1], "crashed")

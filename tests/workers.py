@@ -19,8 +19,9 @@ from forks import ForkServer
 
 from advisor.ask import catalogue_files
 from advisor.probing.run_config import accuracy_thresholds
-from probes import protocol
+from probes import commands, protocol
 from probes.checking.rules import Rules, rules_for
+from probes.commands import Command
 from probes.runtime.channel import Channel
 
 PROBES = catalogue_files.probes_directory()
@@ -157,8 +158,7 @@ def random_weights(config: Mapping[str, Any], directory: pathlib.Path) -> dict[s
 def run_worker(
     request: protocol.Request,
     directory: pathlib.Path,
-    commands: str,
-    *,
+    *sent: Command,
     probes: pathlib.Path | None = None,
     interpreter: str = sys.executable,
     environment: Mapping[str, str] | None = None,
@@ -184,7 +184,7 @@ def run_worker(
     ):
         assert worker.stdin is not None
         assert worker.stdout is not None
-        worker.stdin.write(commands.encode())
+        worker.stdin.write(b"".join(map(commands.encode, sent)))
         worker.stdin.flush()
         notifications = worker.stdout.read()
         status = worker.wait()
@@ -192,12 +192,12 @@ def run_worker(
 
 
 def fork_worker(
-    server: ForkServer, request: protocol.Request, directory: pathlib.Path, commands: str
+    server: ForkServer, request: protocol.Request, directory: pathlib.Path, *sent: Command
 ) -> WorkerResult:
     """Run a worker as `run_worker` does, in a fork of an interpreter that has imported a stack."""
     _write_request(request, directory)
     asked, notified = directory / "stdin", directory / "stdout"
-    asked.write_text(commands)
+    asked.write_bytes(b"".join(map(commands.encode, sent)))
     ended = server.run(
         WORKER,
         str(catalogue_files.probes_directory() / "runtime/worker.py"),

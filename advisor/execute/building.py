@@ -15,6 +15,7 @@ from advisor.execute.build_pause import BuildPause
 from advisor.execute.build_queue import BuildQueue, arms_to_import, early_arms, order_builds
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.probing.worker_failures import skipped_by_user
+from probes.commands import MeasurePeaks
 from probes.outcome import Failure
 
 #: Memory next to the reference, which holds its weights in a higher precision: as many workers, and
@@ -103,7 +104,7 @@ def _prepare(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]:
     if session.is_running(REFERENCE):
         yield from session.check_memory()
     if session.is_running(REFERENCE):
-        yield from session.send_and_wait(REFERENCE, "peaks")
+        yield from session.send_and_wait(REFERENCE, MeasurePeaks())
     if session.is_running(REFERENCE):
         yield from session.create_models()
     forgotten = [each for each in arms if not session.has_started(each.id)]

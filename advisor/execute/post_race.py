@@ -13,6 +13,7 @@ from advisor.domain.run_events import RunEvent
 from advisor.execute import racing, remaining
 from advisor.execute.active_run import ActiveRun
 from advisor.execute.repetitions import build_ahead, excluded_by_declaration, leaders_of
+from probes.commands import Diagnose, Sustain
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
 ABBA = (0, 1, 1, 0)
@@ -100,7 +101,7 @@ def profile(active: ActiveRun, arm: str) -> Iterator[RunEvent]:
     """
     session, budget = active.session, active.question.budget
     if active.clock() < active.end and session.is_running(arm):
-        yield from session.send_and_wait(arm, "diagnose")
+        yield from session.send_and_wait(arm, Diagnose())
     if budget.new_shapes and active.clock() < active.end and session.is_running(arm):
         yield from session.try_new_shapes([arm])
 
@@ -118,5 +119,5 @@ def sustain_fastest(active: ActiveRun) -> Iterator[RunEvent]:
         return
     for index in ABBA:
         if session.is_running(pair[index]):
-            command = f"sustain {shape} {seconds / len(ABBA)}"
+            command = Sustain(shape, seconds / len(ABBA))
             yield from session.measure_energy(pair[index], shape, command)

@@ -29,6 +29,7 @@ from advisor.probing.load_generator import LoadGenerator
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import confine
+from probes.commands import EndSampling, RunClosedLoop, SampleTexts
 from probes.events import Serving
 from probes.outcome import Failure
 from probes.shape import Shape
@@ -214,7 +215,7 @@ class ServerLoad:
         for concurrency in self._rules.closed_loop_concurrencies:
             if not self._session.is_running(planned.id):
                 return
-            command = f"closed-loop {concurrency} {self._rules.closed_loop_seconds:g}"
+            command = RunClosedLoop(concurrency, self._rules.closed_loop_seconds)
             yield from self._session.measure_energy(planned.id, Shape(concurrency), command)
             loops = self._process(planned.id).closed_loops
             if loops and not any(loop.requests for loop in loops):
@@ -255,11 +256,11 @@ class ServerLoad:
         share = self._rules.sampled_share
         if share > 0:
             mean_rate = sum(block.rate for block in blocks) / len(blocks)
-            self._session.send(arm, f"sample {1 / (share * mean_rate):.3f}")
+            self._session.send(arm, SampleTexts(1 / (share * mean_rate)))
         measured = self._send(arm, served, blocks, gap_seconds)
         yield from measured
         if share > 0:
-            yield from self._session.send_and_wait(arm, "enough")
+            yield from self._session.send_and_wait(arm, EndSampling())
         return measured
 
     def _send(

@@ -28,7 +28,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
-from probes import protocol
+from probes import commands, protocol
 from probes.events import Built, Created, Engagement
 from probes.shape import Shape
 
@@ -56,7 +56,6 @@ class WorkerSession(WorkerPool):
         #: uses: it is what its worker frees at its end.
         self._built_side_by_side: set[str] = set()
         self._conditions: dict[str, Conditions] = {}
-        self._computes_reference = False
 
     def start_reference(
         self, planned: Arm, process: int, seconds: float = math.inf, *, quick: bool = False
@@ -69,7 +68,6 @@ class WorkerSession(WorkerPool):
         options = planned.options | ({protocol.QUICK_REFERENCE: True} if quick else {})
         reference = msgspec.structs.replace(planned, id=REFERENCE, options=options)
         yield from self.spawn(reference, process)
-        self._computes_reference = False
         if self.is_running(REFERENCE):
             self.workers[REFERENCE].correctness_seconds = seconds
 
@@ -86,7 +84,7 @@ class WorkerSession(WorkerPool):
             for arm in self.running():
                 if arm not in {REFERENCE, *create} and self.workers[arm].has_imported:
                     create.append(arm)
-                    self.send(arm, "create")
+                    self.send(arm, commands.CreateModel())
             yield from self.receive(POLL_SECONDS)
             if is_half_taken():
                 for arm in filter(self.is_running, create):
@@ -95,13 +93,12 @@ class WorkerSession(WorkerPool):
 
     def compute_reference(self) -> None:
         """Let the reference worker load, write inputs and outputs, and end."""
-        for command in ("build", "outputs"):
+        for command in (commands.Build(), commands.ComputeOutputs()):
             self.send(REFERENCE, command)
-        self._computes_reference = True
 
     def finish_reference(self) -> Iterator[RunEvent]:
         if self.is_running(REFERENCE):
-            if not self._computes_reference:
+            if commands.ComputeOutputs not in self.workers[REFERENCE].sent:
                 self.compute_reference()
             self.workers[REFERENCE].go_on()
             yield from self.run_until(lambda: not self.is_running(REFERENCE))
@@ -175,7 +172,7 @@ class WorkerSession(WorkerPool):
         # A worker that is prepared makes its last steps, even if it is late.
         end = math.inf if worker.is_prepared else end
         if not self.is_warmed_up(worker.arm):
-            self.send(worker.arm, "warm" if worker.is_prepared else "build")
+            self.send(worker.arm, commands.WarmUp() if worker.is_prepared else commands.Build())
         yield from self.run_until(lambda: self.is_ready_or_ended(worker.arm), deferred, end)
 
     def _measure_build(
@@ -223,7 +220,7 @@ class WorkerSession(WorkerPool):
         for arm in waiting:
             self._built_side_by_side.add(arm)
             if not self.workers[arm].has_begun_build:
-                self.send(arm, "build hold")
+                self.send(arm, commands.Prepare())
         yield from self.run_until(
             lambda: all(self.is_built(arm) or not self.is_running(arm) for arm in waiting), end=end
         )
@@ -244,7 +241,7 @@ class WorkerSession(WorkerPool):
                 yield from self.build(arm)
             return
         for arm in prepared:
-            self.send(arm, "warm")
+            self.send(arm, commands.WarmUp())
         yield from self.run_until(lambda: all(map(self.is_ready_or_ended, prepared)))
         yield from self.find_and_pause_busy(built)
 
@@ -254,32 +251,34 @@ class WorkerSession(WorkerPool):
             return
         deferred: list[RunEvent] = []
         # The first allocation creates the worker's context, which takes memory too.
-        yield from self.send_and_wait(REFERENCE, "allocate 1")
+        yield from self.send_and_wait(REFERENCE, commands.Allocate(1))
         if not self.is_running(REFERENCE):
             return
         before = self._memory_monitor.used_bytes()
         self.headroom.idle_bytes = before or 0
-        yield from self._send_and_defer(REFERENCE, f"allocate {KNOWN_BYTES}", deferred)
+        yield from self._send_and_defer(REFERENCE, commands.Allocate(KNOWN_BYTES), deferred)
         seen = increase(before, self._memory_monitor.used_bytes())
         yield from deferred
         if self.is_running(REFERENCE):
             yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=seen)
-            yield from self.send_and_wait(REFERENCE, "allocate 0")
+            yield from self.send_and_wait(REFERENCE, commands.Allocate(0))
 
-    def send_and_wait(self, arm: str, command: str) -> Iterator[RunEvent]:
+    def send_and_wait(self, arm: str, command: commands.Command) -> Iterator[RunEvent]:
         deferred: list[RunEvent] = []
         yield from self._send_and_defer(arm, command, deferred)
         yield from deferred
 
     def _send_and_defer(
-        self, arm: str, command: str, deferred: list[RunEvent]
+        self, arm: str, command: commands.Command, deferred: list[RunEvent]
     ) -> Iterator[RunEvent]:
         """Send and wait; the last event goes to `deferred`, see `WorkerPool.run_until`."""
         self.send(arm, command)
         yield from self.run_until(lambda: self.is_ready_or_ended(arm), deferred)
         self.workers[arm].pause_busy()
 
-    def measure_energy(self, arm: str, shape: Shape, command: str) -> Iterator[RunEvent]:
+    def measure_energy(
+        self, arm: str, shape: Shape, command: commands.Command
+    ) -> Iterator[RunEvent]:
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.energy_joules()
         yield from self._send_and_defer(arm, command, deferred)
@@ -295,11 +294,10 @@ class WorkerSession(WorkerPool):
         Their workers can only be stopped afterwards. With a limit each tries one batch size and one
         length, and is killed if one takes longer.
         """
-        command = "new-shapes" if limit_seconds is None else f"new-shapes {protocol.SHORT}"
         for arm in arms:
             if limit_seconds is not None:
                 self.workers[arm].new_shape_seconds = limit_seconds
-            self.send(arm, command)
+            self.send(arm, commands.TryNewShapes(short=limit_seconds is not None))
         yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))
         for arm in arms:
             self.workers[arm].pause_busy()
@@ -309,7 +307,7 @@ class WorkerSession(WorkerPool):
         worker = self.workers[arm]
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.read_counters(worker.pid)
-        self.send(arm, f"visit {shape} {number}")
+        self.send(arm, commands.Visit(shape, number))
         yield from self.run_until(
             lambda: worker.last_visit is not None or not self.is_running(arm), deferred
         )
@@ -335,5 +333,5 @@ class WorkerSession(WorkerPool):
 
     def _stop(self, arms: Collection[str]) -> Iterator[RunEvent]:
         for arm in filter(self.is_running, arms):
-            self.send(arm, "stop")
+            self.send(arm, commands.Stop())
         yield from self.run_until(lambda: not any(map(self.is_running, arms)))

@@ -20,6 +20,7 @@ from advisor.domain.run_events import BuildStarted, RunEvent
 from advisor.probing.processes import process_tree
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
+from probes import commands
 from probes.events import Opened
 
 
@@ -129,7 +130,7 @@ class SideBySideBuilds:
             yield from self._pool.receive(POLL_SECONDS)
             if not self._is_on_cpu:
                 for arm in filter(self._pool.is_prepared, self._building):
-                    self._pool.send(arm, "warm")
+                    self._pool.send(arm, commands.WarmUp())
             self.forget_ended()
             if not self._confines:
                 self._make_room_for_checks()
@@ -184,7 +185,7 @@ class SideBySideBuilds:
                 if first.built_shapes:
                     pool.build_standby(standby, first.built_shapes)
                 elif Opened not in standby.worker.answers:
-                    pool.supervisor.send(standby.worker, "open")
+                    pool.supervisor.send(standby.worker, commands.OpenModel())
                 free -= standby.is_busy
 
     def _fits(self, planned: Arm) -> bool:
@@ -233,7 +234,7 @@ class SideBySideBuilds:
             expected_seconds=build.planned.expected_build_seconds,
             expected_seconds_left=build.expected_seconds_left,
         )
-        self._pool.send(arm, "build hold")
+        self._pool.send(arm, commands.Prepare())
 
     def _has_finished(self, arm: str) -> bool:
         return self._pool.is_built(arm) or not self._pool.is_running(arm)

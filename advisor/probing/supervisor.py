@@ -22,7 +22,7 @@ from advisor.probing.processes import kill_worker
 from advisor.probing.worker_failures import MAX_REASON_CHARS, exit_failure, timeout_failure
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.store.files import report_unwritable
-from probes import protocol, sandbox
+from probes import commands, protocol, sandbox
 from probes.events import Event
 from probes.outcome import Failure, Outcome, Phase
 
@@ -107,7 +107,7 @@ class Supervisor:
             clock=self._clock,
             max_build_seconds=max_build_seconds,
         )
-        worker.begin("start")
+        worker.begin(commands.Start())
         self._workers.append(worker)
         self._selector.register(notify_fd, selectors.EVENT_READ, worker)
         # Subprocesses of the stack may hold the pipe open, so the exit of the worker is watched
@@ -115,12 +115,12 @@ class Supervisor:
         self._selector.register(worker.pidfd, selectors.EVENT_READ, worker)
         return worker
 
-    def send(self, worker: Worker, command: str) -> None:
+    def send(self, worker: Worker, command: commands.Command) -> None:
         """Send one command; `poll` reports a worker that has exited."""
         worker.begin(command)
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
-            worker.popen.stdin.write(f"{command}\n".encode("ascii"))
+            worker.popen.stdin.write(commands.encode(command))
             worker.popen.stdin.flush()
 
     def poll(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:

@@ -28,7 +28,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.store.files import report_unwritable
-from probes import protocol
+from probes import commands, protocol
 from probes.events import Created, Imported, Prepared, Ready, Visited
 from probes.outcome import Failure, Outcome
 
@@ -125,10 +125,10 @@ class WorkerPool:
         """Let it build this many shapes, which are in the caches of its arm."""
         shapes = min(shapes, len(self.config.question.shapes))  # a worker may report too many
         if not standby.worker.has_begun_build:
-            self.supervisor.send(standby.worker, "build hold behind")
+            self.supervisor.send(standby.worker, commands.Prepare(waits=True))
         while standby.released_shapes < shapes:
             standby.released_shapes += 1
-            self.supervisor.send(standby.worker, "next")
+            self.supervisor.send(standby.worker, commands.BuildNext())
 
     def stop_compiling(self) -> None:
         """Stop the compilation of the packages that the workers import."""
@@ -250,7 +250,7 @@ class WorkerPool:
         """Continue the processes of the arm that were paused because they are busy while idle."""
         self.workers[arm].resume_busy()
 
-    def send(self, arm: str, command: str) -> None:
+    def send(self, arm: str, command: commands.Command) -> None:
         """Send a command to the arm's worker; processes of it that were paused continue first."""
         self.resume_busy(arm)
         self.supervisor.send(self.workers[arm], command)
@@ -287,9 +287,9 @@ class WorkerPool:
                 continue
             standby.messages.append(message)
             if isinstance(message, Imported) and not worker.has_begun_build:
-                self.supervisor.send(worker, "create")
+                self.supervisor.send(worker, commands.CreateModel())
             elif isinstance(message, Prepared):
-                self.supervisor.send(worker, "warm")
+                self.supervisor.send(worker, commands.WarmUp())
 
     def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
         """Let running workers check their outputs once more; on a CPU, one after the other.
@@ -297,7 +297,7 @@ class WorkerPool:
         They do not check again before they end or try new shapes, unless they are timed meanwhile.
         """
         for arm in arms:
-            self.send(arm, "check")
+            self.send(arm, commands.Check())
             if self.config.question.device == "cpu":
                 yield from self.run_until(functools.partial(self.is_ready_or_ended, arm))
         yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))

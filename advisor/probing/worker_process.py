@@ -10,7 +10,6 @@ import pathlib
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import psutil
 
@@ -18,17 +17,8 @@ from advisor.domain.wire import decode
 from advisor.probing import processes
 from advisor.store.files import open_regular
 from probes import protocol
-from probes.events import (
-    Built,
-    Created,
-    Event,
-    Imported,
-    Opened,
-    PhaseStarted,
-    Prepared,
-    Ready,
-    Visited,
-)
+from probes.commands import Command, Prepare, Visit
+from probes.events import Built, Created, Event, Imported, PhaseStarted, Prepared, Ready, Visited
 from probes.outcome import Outcome, Phase
 
 NEVER = float("inf")
@@ -52,43 +42,6 @@ MAX_LINE_BYTES, MAX_POLL_BYTES, MAX_RUN_BYTES = 4 << 20, 16 << 20, 256 << 20
 TOO_LARGE = "the messages are too large"
 #: Phases that a worker may start for one command: each shape has four. Each start has a deadline.
 MAX_PHASE_STARTS = 400
-
-
-class CommandStep(NamedTuple):
-    #: The phase that the command puts the worker in.
-    phase: Phase
-    #: The phases that the worker may then start.
-    phases: tuple[Phase, ...] = ()
-    #: The event that ends the step; None if the process exits instead.
-    answer: type[Event] | None = None
-
-
-BUILD_PHASES: tuple[Phase, ...] = ("open", "build", "correctness")
-WARMUP_PHASES: tuple[Phase, ...] = ("warmup", "measure")
-#: The step of each command, or of its first word; `start` is the time before the first command.
-STEPS = {
-    "start": CommandStep("start", ("import",), Imported),
-    "create": CommandStep("open", ("open",), Created),
-    "open": CommandStep("open", ("open",), Opened),
-    "build": CommandStep("open", BUILD_PHASES + WARMUP_PHASES, Ready),
-    "build hold": CommandStep("open", BUILD_PHASES, Prepared),
-    "build hold behind": CommandStep("open", BUILD_PHASES, Prepared),
-    "next": CommandStep("build"),
-    "warm": CommandStep("warmup", WARMUP_PHASES, Ready),
-    "peaks": CommandStep("measure", ("measure",), Ready),
-    "outputs": CommandStep("correctness", ("correctness",)),
-    "allocate": CommandStep("measure", ("measure",), Ready),
-    "visit": CommandStep("measure", (), Visited),
-    "sustain": CommandStep("sustain", ("sustain",), Ready),
-    "closed-loop": CommandStep("sustain", ("sustain",), Ready),
-    "sample": CommandStep("sustain", ("sustain",), Ready),
-    "enough": CommandStep("sustain"),  # ends `sample`
-    "diagnose": CommandStep("diagnose", ("diagnose",), Ready),
-    "new-shapes": CommandStep("done", ("done", "new-shapes"), Ready),
-    "check": CommandStep("done", ("done",), Ready),
-    "stop": CommandStep("done", ("done",)),
-}
-WAITING = CommandStep("measure")
 
 
 @dataclasses.dataclass(eq=False)
@@ -119,8 +72,9 @@ class Worker:
     events_read_bytes: int = 0
     #: How it ended; None while it runs.
     outcome: Outcome | None = None
-    #: Types of the events that have answered its commands so far. After `Created` it waits for the
-    #: weights, after `Prepared` for the warm-up.
+    #: Types of the commands so far, and of the events that have answered them. After `Created` it
+    #: waits for the weights, after `Prepared` for the warm-up.
+    sent: set[type[Command]] = dataclasses.field(default_factory=set)
     answers: set[type[Event]] = dataclasses.field(default_factory=set)
     #: It has answered the last command, after the import and the build.
     is_ready: bool = False
@@ -133,8 +87,8 @@ class Worker:
     left_seconds: float = NEVER
     #: Its processes that stay busy while it waits; None if they were not looked for.
     busy: tuple[psutil.Process, ...] | None = None
-    #: What it still has to do, the present step first, and how many phases it may start in that.
-    _steps: list[CommandStep] = dataclasses.field(default_factory=list)
+    #: What it still has to do, and how many phases it may start for the first of these.
+    _unanswered: list[Command] = dataclasses.field(default_factory=list)
     _starts_left: int = 0
 
     @functools.cached_property
@@ -187,32 +141,32 @@ class Worker:
     @property
     def is_waiting(self) -> bool:
         """Whether it runs and has done all that it was sent."""
-        return self.outcome is None and not self._steps
+        return self.outcome is None and not self._unanswered
 
     @property
     def is_prepared(self) -> bool:
         """Whether it has built everything and waits to warm up."""
-        return Prepared in self.answers and Ready not in self.answers and not self._steps
+        return Prepared in self.answers and Ready not in self.answers and not self._unanswered
 
     @property
     def has_begun_build(self) -> bool:
-        """Whether it has received the command `build hold`, or that of a worker behind another."""
-        return Prepared in self.answers or STEPS["build hold"] in self._steps
+        """Whether it has received the command `Prepare`."""
+        return Prepare in self.sent
 
-    def begin(self, command: str) -> None:
+    def begin(self, command: Command) -> None:
         """Expect what the worker does for a command, after what it does for earlier ones."""
-        step = STEPS.get(command) or STEPS[command.partition(" ")[0]]
+        self.sent.add(type(command))
         self.is_ready = False
-        if step.answer is Visited:
+        if isinstance(command, Visit):
             self.last_visit = None
-        if step.answer or step.phases:
-            self._steps.append(step)
-        if len(self._steps) <= 1:
-            self._start_step(step)
+        if command.answer or command.phases:
+            self._unanswered.append(command)
+        if len(self._unanswered) <= 1:
+            self._expect(command)
 
-    def _start_step(self, step: CommandStep) -> None:
+    def _expect(self, command: Command) -> None:
         self._starts_left = MAX_PHASE_STARTS
-        self.start_phase(step.phase)
+        self.start_phase(command.phase)
 
     def start_phase(self, phase: Phase) -> None:
         limits: dict[Phase, float] = {
@@ -264,25 +218,25 @@ class Worker:
 
     def apply_event(self, event: Event) -> None:
         """Raise `ValueError` for an event that does not belong to the command that is executed."""
-        step = self._steps[0] if self._steps else WAITING
+        command = self._unanswered[0] if self._unanswered else None
         if isinstance(event, PhaseStarted):
             self._starts_left -= 1
-            if event.phase not in step.phases or self._starts_left < 0:
+            if command is None or event.phase not in command.phases or self._starts_left < 0:
                 message = f"the phase {event.phase} does not belong into the phase {self.phase}"
                 raise ValueError(message)
             self.start_phase(event.phase)
         elif isinstance(event, Built):
             self.built_seconds += event.seconds
             self.built_shapes += 1
-        elif type(event) is step.answer:
-            self._steps.pop(0)
+        elif command is not None and type(event) is command.answer:
+            self._unanswered.pop(0)
             self.answers.add(type(event))
             if isinstance(event, Ready):
                 self.is_ready = True
             elif isinstance(event, Visited):
                 self.last_visit = event
-            if self._steps:
-                self._start_step(self._steps[0])
+            if self._unanswered:
+                self._expect(self._unanswered[0])
             else:
                 self._allow(NEVER)  # the worker waits for a command
         elif isinstance(event, (Imported, Created, Prepared, Ready, Visited)):

@@ -112,12 +112,15 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
     raise FailureError(Failure("unsupported", "open", reason, fix))
 
 
-def build_cells(job: Job, *, behind: bool) -> dict[Shape, ProgramCell]:
-    """Build all shapes before the checks, which need the reference; raise `FailureError`."""
+def build_cells(job: Job, *, waits: bool) -> dict[Shape, ProgramCell]:
+    """Build all shapes before the checks, which need the reference; raise `FailureError`.
+
+    With `waits`, wait for a command before each shape but the first.
+    """
     built = dict[Shape, tuple[Program, list[Any]]]()
     cells = {}
     for shape in job.request.shapes:
-        if behind and built:
+        if waits and built:
             job.channel.read_command()
         built[shape] = build_program(job, shape)
     for shape, (program, device_inputs) in built.items():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
-from probes import events, protocol
+from probes import commands, events, protocol
 from probes.events import Event
 from probes.files import replace_when_complete
 from probes.outcome import Outcome, Phase
@@ -65,15 +65,15 @@ class Channel:
         self._commands = os.dup(0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
-    def read_command(self) -> list[str]:
-        """Wait for the next command and return its words; `stop` at the end of standard input."""
+    def read_command(self) -> commands.Command:
+        """Wait for the next command and return it; `Stop` at the end of standard input."""
         while b"\n" not in self._unread:
             received = os.read(self._commands, 4096)
             if not received:
-                return ["stop"]
+                return commands.Stop()
             self._unread += received
         line, _, self._unread = self._unread.partition(b"\n")
-        return line.decode("ascii").split()
+        return commands.decode(line)
 
     def has_command(self, seconds: float) -> bool:
         """Return whether a command arrives within `seconds`, or standard input ends."""

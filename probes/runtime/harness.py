@@ -12,11 +12,13 @@ from probes import events, protocol, sandbox
 from probes.adapter import NotEngagedError, UnsupportedError, Workflow
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
+from probes.commands import Build, CreateModel, OpenModel, Prepare, WarmUp
 from probes.facts import FREED_MEMORY
 from probes.files import count_bytes, load_module
 from probes.host import Host
 from probes.outcome import Outcome
 from probes.runtime import flexibility, process, reference
+from probes.runtime.built_worker import BuiltWorker
 from probes.runtime.cells import (
     Job,
     build_cells,
@@ -27,7 +29,6 @@ from probes.runtime.cells import (
     warm_up_cell,
 )
 from probes.runtime.channel import Channel
-from probes.runtime.commands import BuiltWorker
 from probes.runtime.failures import attempt, classify, try_optional
 from probes.shape import Shape
 
@@ -72,14 +73,13 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     if not is_reference:
         import_compiler(job)
     command = reference.answer_commands(job) if is_reference else channel.read_command()
-    if command[0] == "create":
+    if isinstance(command, CreateModel):
         create_model(job)
         command = channel.read_command()
-    if is_opened := command[0] == "open":
+    if is_opened := isinstance(command, OpenModel):
         load_subject(job)
         command = channel.read_command()
-    word, *arguments = command
-    if word != "build":
+    if not isinstance(command, (Build, Prepare)):
         return
     if is_reference:
         job = reference.leave_processors(job)
@@ -88,7 +88,7 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     if is_reference:
         reference.run_role(job)
     else:
-        run_measured_role(job, hold="hold" in arguments, behind="behind" in arguments)
+        run_measured_role(job, command)
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Workflow:
@@ -108,16 +108,12 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Workflow:
     return workflow
 
 
-def run_measured_role(job: Job, *, hold: bool, behind: bool) -> None:
-    """With `hold`, wait before the warm-up until other workers have finished their builds.
-
-    With `behind`, wait for a command before each shape but the first.
-    """
+def run_measured_role(job: Job, command: Build | Prepare) -> None:
     request, channel, workflow = job.request, job.channel, job.workflow
     scratch = pathlib.Path(request.scratch_directory)
     # Bytes in the arm's own folder show whether its first build began with cold caches.
     bytes_before = count_bytes(scratch)
-    cells = build_cells(job, behind=behind)
+    cells = build_cells(job, waits=isinstance(command, Prepare) and command.waits)
     channel.send(events.Caches(bytes_before, count_bytes(scratch)))
     last = cells[request.shapes[-1]]
     engagement = workflow.engagement(last.program, last.device_inputs[0])
@@ -131,9 +127,9 @@ def run_measured_role(job: Job, *, hold: bool, behind: bool) -> None:
     if request.role == "serve":
         served: Any = workflow
         channel.send(served.address())
-    if hold:
+    if isinstance(command, Prepare):
         channel.send(events.Prepared())
-        if channel.read_command()[0] != "warm":
+        if not isinstance(channel.read_command(), WarmUp):
             return
     sizes = {shape: warm_up_cell(cell, job) for shape, cell in cells.items()}
     channel.send(workflow.read_memory() or process.read_peaks())

@@ -12,6 +12,7 @@ from probes.checking import array_reference, program_cell, text_reference
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
+from probes.commands import Allocate, Command, ComputeOutputs, MeasurePeaks
 from probes.files import replace_when_complete
 from probes.runtime import flexibility, process
 from probes.runtime.cells import Job
@@ -29,7 +30,7 @@ def run_role(job: Job) -> None:
         inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
         arrays.save(program_cell.inputs_file(request, shape), inputs)
     channel.send(events.Ready())
-    if channel.read_command()[0] != "outputs":
+    if not isinstance(channel.read_command(), ComputeOutputs):
         return
     with process.exclusive_calls(request):
         for shape in request.shapes:
@@ -125,17 +126,17 @@ def leave_processors(job: Job) -> Job:
     return dataclasses.replace(job, request=request)
 
 
-def answer_commands(job: Job) -> list[str]:
-    """Hold memory for each `allocate`, measure the device for `peaks`; return the next command."""
+def answer_commands(job: Job) -> Command:
+    """Hold memory for each `Allocate`, and measure the peaks; return the next command."""
     channel = job.channel
     with contextlib.ExitStack() as held:
-        while (command := channel.read_command())[0] in {"allocate", "peaks"}:
+        while isinstance(command := channel.read_command(), (Allocate, MeasurePeaks)):
             channel.start_phase("measure")
             held.close()
-            if command[0] == "peaks":
+            if isinstance(command, MeasurePeaks):
                 try_optional(lambda: measure_peaks(job))
-            elif int(command[1]):
-                held.enter_context(process.hold_memory(int(command[1])))
+            elif command.bytes:
+                held.enter_context(process.hold_memory(command.bytes))
             channel.send(events.Ready())
         return command
 

@@ -21,6 +21,7 @@ from probes import events, timing
 from probes.arrays import as_collected, np
 from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
+from probes.commands import Build, Visit
 from probes.facts import EACH_CALL
 from probes.host import Host
 from probes.protocol import Request
@@ -32,7 +33,7 @@ def run_role(request: Request, channel: Channel) -> None:
     options, shape = request.snippet, request.shapes[0]
     environment = read_environment() if options.get("describes") else None
     channel.send(events.Imported({}, {}, environment))
-    if channel.read_command()[0] != "build":
+    if not isinstance(channel.read_command(), Build):
         return
     channel.start_phase("build")
     os.chdir(options["files"])
@@ -68,9 +69,9 @@ def run_role(request: Request, channel: Channel) -> None:
     gc.freeze()
     channel.send(events.Ready())
     host = Host(request.most_host_slowdown) if timing.torch_on_gpu() else None
-    while (command := channel.read_command())[0] == "visit":
+    while isinstance(command := channel.read_command(), Visit):
         channel.send(
-            timing.time_visit(timer, size, shape=shape, round_number=int(command[2]), host=host)
+            timing.time_visit(timer, size, shape=shape, round_number=command.round, host=host)
         )
 
 

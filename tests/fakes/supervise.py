@@ -14,9 +14,10 @@ import msgspec
 
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
-from probes import protocol
+from probes import commands, protocol
 from probes.events import Imported, Ready
 from probes.outcome import Phase
+from probes.shape import Shape
 
 script, directory = map(pathlib.Path, sys.argv[1:])
 environment = {**os.environ, **json.loads((directory / "environment.json").read_text())}
@@ -38,8 +39,8 @@ with Supervisor(deadlines) as supervisor:
         while worker.outcome is None:
             for _, message in supervisor.poll():
                 if isinstance(message, Imported):
-                    supervisor.send(worker, "build")
+                    supervisor.send(worker, commands.Build())
                 elif isinstance(message, Ready):
-                    supervisor.send(
-                        worker, "outputs" if request.role == "reference" else "visit 1 1"
-                    )
+                    is_reference = request.role == "reference"
+                    visit = commands.Visit(Shape(1), 1)
+                    supervisor.send(worker, commands.ComputeOutputs() if is_reference else visit)

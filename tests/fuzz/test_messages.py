@@ -22,22 +22,24 @@ from advisor.domain.run_events import LoggedEvent, WorkerReported
 from advisor.probing.supervisor import DAMAGED
 from advisor.probing.worker_process import Worker
 from advisor.store.store import Store
-from probes import protocol
+from probes import commands, protocol
+from probes.commands import Command
+from probes.shape import Shape
 
 ARM = "exported"
 #: What an honest worker does for a command: phases, and the event with which it answers.
-HONEST: dict[str, list[str]] = {
-    "start": ["import", "imported"],
-    "build": ["open", "build", "correctness", "warmup", "measure", "ready"],
-    "build hold": ["open", "build", "correctness", "prepared"],
-    "warm": ["warmup", "measure", "ready"],
-    "peaks": ["measure", "ready"],
-    "visit 1 0": ["visited"],
-    "sustain 1 1": ["sustain", "ready"],
-    "closed-loop 1 1": ["sustain", "ready"],
-    "diagnose": ["diagnose", "ready"],
-    "allocate 0": ["measure", "ready"],
-    "check": ["done", "ready"],
+HONEST: dict[Command, list[str]] = {
+    commands.Start(): ["import", "imported"],
+    commands.Build(): ["open", "build", "correctness", "warmup", "measure", "ready"],
+    commands.Prepare(): ["open", "build", "correctness", "prepared"],
+    commands.WarmUp(): ["warmup", "measure", "ready"],
+    commands.MeasurePeaks(): ["measure", "ready"],
+    commands.Visit(Shape(1), 0): ["visited"],
+    commands.Sustain(Shape(1), 1): ["sustain", "ready"],
+    commands.RunClosedLoop(1, 1): ["sustain", "ready"],
+    commands.Diagnose(): ["diagnose", "ready"],
+    commands.Allocate(0): ["measure", "ready"],
+    commands.Check(): ["done", "ready"],
 }
 ANSWERS: dict[str, dict[str, Any]] = {"prepared": {}, "ready": {}, "visited": VISIT}
 ANSWERS["imported"] = {"versions": {}, "settings": {}}
@@ -127,8 +129,9 @@ def test_messages_that_are_no_text_are_refused(
 def test_what_does_not_belong_to_its_command_is_refused_and_nothing_else(
     chance: random.Random, tmp_path: pathlib.Path
 ) -> None:
-    commands = ["start", *chance.choices([*HONEST][1:], k=chance.randrange(5))]
-    steps = [(command, list(HONEST[command])) for command in commands]
+    start, *others = HONEST
+    sent = [start, *chance.choices(others, k=chance.randrange(5))]
+    steps = [(command, list(HONEST[command])) for command in sent]
     mischief = None
     if chance.random() < 0.6:
         place = chance.randrange(len(steps))

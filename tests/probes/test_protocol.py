@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import pathlib
-import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -15,8 +14,8 @@ import workers
 from msgspec import inspect
 
 from advisor.domain.wire import EVENTS_BY_TAG, decode
-from advisor.probing.worker_process import STEPS
-from probes import protocol
+from probes import commands, protocol
+from probes.commands import COMMANDS, Command
 from probes.events import Engagement, Event
 from probes.outcome import Failure, FailureStatus, Outcome
 from probes.runtime.channel import Channel
@@ -60,11 +59,14 @@ def example(kind: inspect.Type, *, bare: bool) -> Any:
             return SIMPLE[type(kind)]
 
 
-def test_every_command_is_documented() -> None:
-    documented = re.findall(
-        r"^    ([a-z-]+(?: hold(?: behind)?)?)", str(protocol.__doc__), re.MULTILINE
-    )
-    assert {*documented} == {*STEPS} - {"start"}
+@pytest.mark.parametrize("kind", COMMANDS.values())
+def test_a_command_is_documented_and_read_as_it_was_written(kind: type[Command]) -> None:
+    assert "__doc__" in vars(kind)
+    assert kind.__doc__ is not None
+    assert not kind.__doc__.startswith(f"{kind.__name__}(")
+    for bare in (False, True):
+        command = example(inspect.type_info(kind), bare=bare)
+        assert commands.decode(commands.encode(command)) == command
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])

@@ -24,6 +24,7 @@ from advisor.probing.env_variables import worker_environment
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.followed_run import RUNNER_COMMAND
+from probes.commands import Build
 
 COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000
@@ -277,7 +278,7 @@ def test_processes_of_a_stack_import_nothing_from_the_current_directory(
     result = workers.run_worker(
         workers.make_request(workflow, tmp_path),
         tmp_path / "control",
-        "build\n",
+        Build(),
         environment=worker_environment(inherited, question(), 1, tmp_path / "scratch"),
         probes=catalogue_files.probes_directory(),
     )

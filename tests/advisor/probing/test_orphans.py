@@ -26,6 +26,7 @@ from advisor.probing import supervisor as supervisor_module
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes import protocol
+from probes.commands import Build
 from probes.events import PhaseStarted, Ready
 from probes.outcome import FailureStatus, Outcome, Phase
 
@@ -66,7 +67,7 @@ def test_nothing_that_a_worker_started_outlives_it(
     )
     scripts.next_message(PhaseStarted)
     wait_for_marked(tmp_path, 3)
-    scripts.supervisor.send(worker, "build")
+    scripts.supervisor.send(worker, Build())
     scripts.clock.now += 1000 if end == HANGS else 0
     scripts.messages_until_end(worker)
     workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
@@ -87,7 +88,7 @@ def test_leaving_the_supervisor_kills_every_worker(
     with Supervisor(DEADLINES) as supervisor:
         scripts = ScriptedWorkers(supervisor, tmp_path)
         for name in ("one", "other"):
-            scripts.start(ready, "build", name=name, environment=environment)
+            scripts.start(ready, Build(), name=name, environment=environment)
             scripts.next_message(Ready)
         wait_for_marked(tmp_path, 4)
     workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
@@ -237,7 +238,7 @@ def start_workflow(supervisor: Supervisor, workflow: pathlib.Path) -> Worker:
         max_build_seconds=60.0,
     )
     assert isinstance(worker, Worker)
-    supervisor.send(worker, "build")
+    supervisor.send(worker, Build())
     return worker
 
 

@@ -30,6 +30,7 @@ from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from probes import events
+from probes.commands import Allocate, Sustain
 from probes.outcome import Outcome
 from probes.shape import Shape
 
@@ -194,7 +195,7 @@ def test_a_pause_after_a_section_is_not_measured(
     list(session.finish_reference())
     consume_with_pauses(session.build(QUICK.id))
     consume_with_pauses(session.visit(QUICK.id, Shape(2), 1))
-    consume_with_pauses(session.measure_energy(QUICK.id, Shape(2), "sustain 2 0.1"))
+    consume_with_pauses(session.measure_energy(QUICK.id, Shape(2), Sustain(Shape(2), 0.1)))
     assert hours == 6
     (checked,) = of_kind(received, run_events.MemoryChecked)
     (counted,) = of_kind(received, run_events.DeviceMemory)
@@ -208,12 +209,12 @@ def test_a_pause_after_a_section_is_not_measured(
 def test_a_known_allocation_checks_the_memory_counter(
     share: float, open_session: Callable[..., WorkerSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held_bytes = 0.0
+    held_bytes = 0
     session = open_session(ConditionsMonitor(), FakeMemory(lambda: share * held_bytes))
 
-    def send(arm: str, command: str) -> None:
+    def send(arm: str, command: Allocate) -> None:
         nonlocal held_bytes
-        held_bytes = float(command.removeprefix("allocate "))
+        held_bytes = command.bytes
         WorkerSession.send(session, arm, command)
 
     list(session.start_reference(BASELINE, 0))

@@ -23,6 +23,7 @@ from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares, SideBySideBuilds
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
+from probes.commands import Command, WarmUp
 from probes.events import Built, Imported, Opened, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
@@ -300,8 +301,8 @@ def test_arms_warm_up_at_the_same_time_on_a_gpu(
         start_workers(session, QUICK, ALIKE)
         send, others_ready = session.send, list[bool]()
 
-        def record(arm: str, command: str) -> None:
-            if (arm, command) == (ALIKE.id, "warm"):
+        def record(arm: str, command: Command) -> None:
+            if (arm, command) == (ALIKE.id, WarmUp()):
                 others_ready.append(session.is_warmed_up(QUICK.id))
             send(arm, command)
 

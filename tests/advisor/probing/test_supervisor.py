@@ -19,6 +19,7 @@ from advisor.probing import supervisor as supervisor_module
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes import protocol
+from probes.commands import Build, Command, Diagnose, Start, Stop, Sustain, TryNewShapes, Visit
 from probes.events import Engagement, Event, PhaseStarted, Ready
 from probes.outcome import Failure, Outcome, Phase
 from probes.shape import Shape
@@ -33,7 +34,7 @@ send_event('engagement', share=1.0, proof='counters', facts={})
 send_event('ready')
 respond()
 """
-    worker = scripts.start(source, command="build")
+    worker = scripts.start(source, Build())
     assert scripts.messages_until_end(worker) == [
         PhaseStarted(phase="open", shape=None),
         Engagement(share=1.0, proof="counters", facts={}),
@@ -46,14 +47,14 @@ def test_events_written_while_the_supervisor_reads_come_before_the_response(
     scripts: ScriptedWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = scripts.start(
-        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond()\n", "build"
+        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond()\n", Build()
     )
     assert scripts.next_message(Ready)
     read_events = Worker.read_events
 
     def read_slowly(worker: Worker) -> list[Event]:
         events = read_events(worker)
-        scripts.supervisor.send(worker, "stop")
+        scripts.supervisor.send(worker, Stop())
         worker.popen.wait()
         return events
 
@@ -71,10 +72,10 @@ sys.stdin.readline()
 write_events('se_started", "phase": "done", "shape": {"batch_size": 1}}\\n')
 respond()
 """
-    worker = scripts.start(source, command="build")
+    worker = scripts.start(source, Build())
     assert scripts.next_message(Ready)
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
-    scripts.supervisor.send(worker, "stop")
+    scripts.supervisor.send(worker, Stop())
     ended = [PhaseStarted(phase="done", shape=Shape(1)), Outcome()]
     assert scripts.messages_until_end(worker) == ended
 
@@ -82,7 +83,7 @@ respond()
 def test_sending_a_command_to_a_worker_that_exited_is_no_error(scripts: ScriptedWorkers) -> None:
     worker = scripts.start("")
     worker.popen.wait()
-    scripts.supervisor.send(worker, "build")
+    scripts.supervisor.send(worker, Build())
     expect_failure(scripts.next_message(Outcome), "crashed")
 
 
@@ -138,7 +139,7 @@ def test_a_worker_without_a_valid_response_has_crashed(
 
 
 def test_a_model_that_ends_its_worker_is_refused(scripts: ScriptedWorkers) -> None:
-    worker = scripts.start("enter_phase('open'); os._exit(0)", command="build")
+    worker = scripts.start("enter_phase('open'); os._exit(0)", Build())
     entered, last = scripts.messages_until_end(worker)
     assert entered == PhaseStarted(phase="open", shape=None), "just before the end"
     assert "os._exit" in (expect_failure(last, "model-refused").fix or "")
@@ -268,14 +269,14 @@ def test_the_failure_reason_is_the_most_informative_line(
 # Deadlines
 
 
-#: The command in whose step a phase is; `build` by default.
-COMMANDS = {
-    "start": "start",
-    "import": "start",
-    "sustain": "sustain 1 1",
-    "diagnose": "diagnose",
-    "new-shapes": "new-shapes",
-    "done": "stop",
+#: The command to which a phase belongs; `Build` by default.
+COMMANDS: dict[str, Command] = {
+    "start": Start(),
+    "import": Start(),
+    "sustain": Sustain(Shape(1), 1),
+    "diagnose": Diagnose(),
+    "new-shapes": TryNewShapes(),
+    "done": Stop(),
 }
 
 
@@ -285,7 +286,7 @@ def test_each_phase_has_its_own_deadline(scripts: ScriptedWorkers, phase: Phase)
     worker = scripts.start(
         f"log('last line')\n{source}"
         f"send_event('engagement', share=1.0, proof='', facts={{}})\n{WAIT}",
-        command=COMMANDS.get(phase, "build"),
+        COMMANDS.get(phase, Build()),
     )
     scripts.next_message(Engagement)
     started = scripts.clock.now
@@ -303,20 +304,20 @@ def test_each_phase_has_its_own_deadline(scripts: ScriptedWorkers, phase: Phase)
 
 
 @pytest.mark.parametrize(
-    ("first", "command", "phase"),
+    ("is_waiting", "command", "phase"),
     [
-        ("", "build", "open"),
-        ("", "visit 1 1", "measure"),
-        ("", "stop", "done"),
+        (True, Build(), "open"),
+        (True, Visit(Shape(1), 1), "measure"),
+        (True, Stop(), "done"),
         # It comes early, and the present phase keeps its deadline.
-        ("start", "build", "start"),
+        (False, Build(), "start"),
     ],
 )
 def test_a_command_starts_the_deadline_of_its_phase(
-    scripts: ScriptedWorkers, first: str, command: str, phase: Phase
+    scripts: ScriptedWorkers, *, is_waiting: bool, command: Command, phase: Phase
 ) -> None:
-    worker = scripts.start("time.sleep(3600)\n", command=first)
-    scripts.clock.now += 0 if first else 5
+    worker = scripts.start("time.sleep(3600)\n", is_waiting=is_waiting)
+    scripts.clock.now += 5 if is_waiting else 0
     scripts.supervisor.send(worker, command)
     scripts.clock.now += SECONDS[phase] - 0.001
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
@@ -328,16 +329,16 @@ def test_a_command_starts_the_deadline_of_its_phase(
 @pytest.mark.parametrize(
     ("event", "command"),
     [
-        ("send_event('imported', versions={}, settings={})", "start"),
-        ("send_event('ready')", "build"),
-        (f"send_event('visited', **{VISIT})", "visit 1 1"),
+        ("send_event('imported', versions={}, settings={})", Start()),
+        ("send_event('ready')", Build()),
+        (f"send_event('visited', **{VISIT})", Visit(Shape(1), 1)),
     ],
     ids=["imported", "ready", "visited"],
 )
 def test_a_worker_that_waits_for_a_command_has_no_deadline(
-    scripts: ScriptedWorkers, event: str, command: str
+    scripts: ScriptedWorkers, event: str, command: Command
 ) -> None:
-    worker = scripts.start(f"{event}\n{WAIT}", command=command)
+    worker = scripts.start(f"{event}\n{WAIT}", command)
     assert len(list(scripts.supervisor.poll())) == 1
     scripts.clock.now += 1e9
     assert list(scripts.supervisor.poll(timeout=0.0)) == []
@@ -353,7 +354,7 @@ def test_a_response_in_time_counts_when_it_is_read_late(scripts: ScriptedWorkers
 
 def test_only_the_worker_beyond_its_deadline_is_killed(scripts: ScriptedWorkers) -> None:
     late = scripts.start("time.sleep(3600)\n", name="late")
-    idle = scripts.start(f"send_event('ready')\n{WAIT}", command="build", name="idle")
+    idle = scripts.start(f"send_event('ready')\n{WAIT}", Build(), name="idle")
     scripts.next_message(Ready)
     scripts.clock.now += 1000
     assert [worker for worker, _ in scripts.supervisor.poll()] == [late]
@@ -425,7 +426,7 @@ def test_more_events_than_a_run_may_have_are_the_failure_of_their_worker(
 def test_an_event_that_does_not_belong_to_the_command_is_the_failure_of_its_worker(
     scripts: ScriptedWorkers, event: str
 ) -> None:
-    scripts.failure_of(f"{event}\ntime.sleep(3600)\n", command="build")
+    scripts.failure_of(f"{event}\ntime.sleep(3600)\n", Build())
 
 
 def test_a_link_that_a_worker_puts_in_place_of_a_file_is_not_followed(

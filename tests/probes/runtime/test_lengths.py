@@ -21,6 +21,7 @@ from probes.checking.array_reference import create_reference
 from probes.checking.program_cell import ProgramCell
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
+from probes.commands import Build, Command, ComputeOutputs, Stop, TryNewShapes, Visit
 from probes.runtime import flexibility
 from probes.shape import Shape, other_length
 
@@ -33,26 +34,26 @@ def make_reference(server: ForkServer, place: pathlib.Path, **asked: Any) -> wor
     pytest.importorskip("torch")
     eager = WORKFLOWS / "pytorch_eager.py"
     request = workers.make_request(eager, place, role="reference", **asked)
-    return workers.fork_worker(server, request, place / "reference", "build\noutputs\n")
+    return workers.fork_worker(server, request, place / "reference", Build(), ComputeOutputs())
 
 
 def measure(
-    server: ForkServer, workflow: str, place: pathlib.Path, commands: str, **asked: Any
+    server: ForkServer, workflow: str, place: pathlib.Path, *sent: Command, **asked: Any
 ) -> tuple[protocol.Request, workers.WorkerResult]:
     """Run a worker of `workflow` with these commands, after the references were made."""
     request = workers.make_request(WORKFLOWS / f"{workflow}.py", place, **asked)
     control = pathlib.Path(tempfile.mkdtemp(dir=place)) / "measure"
-    answer = workers.fork_worker(server, request, control, commands)
+    answer = workers.fork_worker(server, request, control, Build(), *sent, Stop())
     assert answer.failure is None, answer.log
     return request, answer
 
 
 def measure_eager(
-    server: ForkServer, place: pathlib.Path, commands: str, **asked: Any
+    server: ForkServer, place: pathlib.Path, *sent: Command, **asked: Any
 ) -> tuple[protocol.Request, workers.WorkerResult]:
     made = make_reference(server, place, **asked)
     assert made.failure is None, made.log
-    return measure(server, "pytorch_eager", place, commands, **asked)
+    return measure(server, "pytorch_eager", place, *sent, **asked)
 
 
 PASSES: dict[str, Any] = {"subject": BLOCK, "batch_sizes": [1, 2]}
@@ -86,8 +87,8 @@ def test_a_pass_is_checked_and_timed_at_each_length(
 ) -> None:
     if workflow == "onnxruntime_cpu":
         pytest.importorskip("onnxruntime")
-    commands = "build\nvisit 1x4 1\nvisit 2x9 1\nstop\n"
-    request, answer = measure(stack_server, workflow, passes, commands, options=options, **PASSES)
+    visits = Visit(Shape(1, 4), 1), Visit(Shape(2, 9), 1)
+    request, answer = measure(stack_server, workflow, passes, *visits, options=options, **PASSES)
     expected = [Shape(1, 4), Shape(2, 4), Shape(1, 9), Shape(2, 9)]
     assert request.shapes == expected
     for event in ("built", "checked", "warmed_up"):
@@ -106,7 +107,7 @@ def test_a_batch_size_and_a_length_that_were_not_built_are_served(
     _, answer = measure_eager(
         stack_server,
         tmp_path,
-        "build\nnew-shapes short\nstop\n",
+        TryNewShapes(short=True),
         subject=workers.random_weights(workers.LLAMA, tmp_path)
         if task == protocol.GENERATE
         else BLOCK,
@@ -132,8 +133,8 @@ def test_text_is_generated_at_each_pair_of_lengths(
     lengths: list[list[int | None]] = [[4, 3], [8, 3], [8, 5]]
     asked = {"task": protocol.GENERATE, "batch_sizes": [2], "input_tokens": 8, "output_tokens": 5}
     asked |= {"lengths": lengths, "subject": workers.random_weights(workers.LLAMA, tmp_path)}
-    commands = "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n"
-    request, answer = measure_eager(stack_server, tmp_path, commands, **asked)
+    visits = Visit(Shape(2, 4, 3), 1), Visit(Shape(2, 8, 5), 1)
+    request, answer = measure_eager(stack_server, tmp_path, *visits, **asked)
     expected = [Shape(2, *pair) for pair in lengths]
     assert shapes_of(answer, "checked") == expected
     references = [program_cell.load_reference(request, shape) for shape in expected]

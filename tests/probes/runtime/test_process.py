@@ -22,6 +22,7 @@ from advisor.ask import catalogue_files
 from advisor.domain.errors import SandboxError
 from advisor.probing import supervisor
 from probes import files, protocol, sandbox
+from probes.commands import Build, Stop
 from probes.runtime import process, reference
 from probes.runtime.cells import Job
 
@@ -32,7 +33,7 @@ def test_only_a_measured_worker_reports_its_environment(
 ) -> None:
     workflow = fake_probes / "workflows" / "pytorch_eager.py"
     request = workers.make_request(workflow, tmp_path, role=role)
-    answer = workers.run_worker(request, tmp_path / "control", "stop\n", probes=fake_probes)
+    answer = workers.run_worker(request, tmp_path / "control", Stop(), probes=fake_probes)
     (imported,) = answer.events_of("imported")
     assert (imported["environment"] is not None) == is_reported
     if is_reported:
@@ -304,7 +305,7 @@ def try_in_worker(
         result = workers.run_worker(
             workers.make_request(workflow, shared, sandbox=confined),
             tmp_path / "control",
-            "build\n",
+            Build(),
             environment={**os.environ},
         )
     return result, outside

@@ -20,6 +20,7 @@ import workers
 
 from advisor.ask import catalogue_files
 from probes import events, protocol
+from probes.commands import Build, Command, Stop, Visit, encode
 from probes.facts import FREED_MEMORY
 from probes.outcome import Failure, Outcome
 from probes.runtime.channel import Channel
@@ -97,7 +98,7 @@ def run(code: str, place: pathlib.Path, **how: Any) -> workers.WorkerResult:
     workflow = place / "reporting.py"
     workflow.write_text(code)
     request = workers.make_request(workflow, place)
-    answer = workers.run_worker(request, place / "control", "stop\n", **how)
+    answer = workers.run_worker(request, place / "control", Stop(), **how)
     assert answer.failure is None, answer.log
     return answer
 
@@ -217,7 +218,7 @@ def test_an_arm_refuses_a_precision_of_the_model_that_it_does_not_support(
         supported_dtypes=supported,
         subject={"kind": kind},
     )
-    failure = workers.run_worker(request, tmp_path / "control", "build\nstop\n").failure
+    failure = workers.run_worker(request, tmp_path / "control", Build(), Stop()).failure
     assert (failure["status"] if failure else "completed") == status, failure
     if status == "unsupported":
         assert own in failure["reason"]
@@ -227,7 +228,7 @@ def test_an_arm_refuses_a_precision_of_the_model_that_it_does_not_support(
 
 def test_a_missing_workflow_is_reported(tmp_path: pathlib.Path) -> None:
     answer = workers.run_worker(
-        workers.make_request(tmp_path / "no_such_file.py", tmp_path), tmp_path / "control", ""
+        workers.make_request(tmp_path / "no_such_file.py", tmp_path), tmp_path / "control"
     )
     assert (answer.failure["status"], answer.failure["phase"]) == ("unsupported", "import")
     assert "no_such_file.py" in answer.failure["reason"]
@@ -238,7 +239,7 @@ def test_the_log_of_a_crash_has_the_python_line(tmp_path: pathlib.Path) -> None:
     workflow = tmp_path / "reporting.py"
     workflow.write_text("import ctypes\n\ndef versions():\n    ctypes.string_at(0)\n")
     with pytest.raises(FileNotFoundError, match=protocol.RESPONSE):
-        workers.run_worker(workers.make_request(workflow, tmp_path), control, "")
+        workers.run_worker(workers.make_request(workflow, tmp_path), control)
     log = (control / protocol.LOG).read_text()
     assert "Segmentation fault" in log
     assert f'File "{workflow}", line 4 in versions' in log
@@ -275,26 +276,27 @@ def channel(tmp_path: pathlib.Path, notifications: tuple[int, int]) -> Iterator[
 
 
 def test_a_partial_token_is_not_returned(channel: Channel, stdin: BinaryIO) -> None:
-    commands: list[list[str]] = []
+    commands: list[Command] = []
     reader = threading.Thread(target=lambda: commands.append(channel.read_command()))
     reader.start()
-    for piece in (b"vi", b"sit 1", b"6 3\nst"):
+    visit, stop = encode(Visit(Shape(16), 3)), encode(Stop())
+    for piece in (visit[:9], visit[9:-2], visit[-2:] + stop[:2]):
         assert commands == []
         stdin.write(piece)
         workers.wait_until(lambda: not select.select([0], [], [], 0)[0])
     reader.join()
-    assert commands == [["visit", "16", "3"]]
-    stdin.write(b"op\n")
-    assert channel.read_command() == ["stop"]
+    assert commands == [Visit(Shape(16), 3)]
+    stdin.write(stop[2:])
+    assert channel.read_command() == Stop()
 
 
-@pytest.mark.parametrize("rest", [b"", b"visit 16"])
+@pytest.mark.parametrize("rest", [b"", encode(Visit(Shape(16), 3))[:-2]])
 def test_the_end_of_standard_input_means_stop(
     channel: Channel, stdin: BinaryIO, rest: bytes
 ) -> None:
     stdin.write(rest)
     stdin.close()
-    assert channel.read_command() == ["stop"]
+    assert channel.read_command() == Stop()
 
 
 def test_each_event_is_written_before_its_notification(

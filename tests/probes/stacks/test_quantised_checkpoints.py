@@ -12,6 +12,7 @@ import workers
 from engine_requests import ENGINES, worker_request
 
 from probes import protocol
+from probes.commands import Build, Stop
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def start(
     request: protocol.Request, control: pathlib.Path, **variables: str
 ) -> workers.WorkerResult:
     environment = {**os.environ, "PYTHONPATH": str(ENGINES), **variables}
-    return workers.run_worker(request, control, "build\nstop\n", environment=environment)
+    return workers.run_worker(request, control, Build(), Stop(), environment=environment)
 
 
 @pytest.mark.parametrize(

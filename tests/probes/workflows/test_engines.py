@@ -13,8 +13,10 @@ import workers
 from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, worker_request
 
 from advisor.recipes.snippet import imported_packages
+from probes.commands import Build, Diagnose, Stop, TryNewShapes, Visit
 from probes.events import SnippetFacts
 from probes.facts import EACH_CALL
+from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 
@@ -29,12 +31,8 @@ def ask(
     request = worker_request(workflow, directory, fault, architecture)
     request = dataclasses.replace(request, options=options)
     environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
-    return workers.run_worker(
-        request,
-        directory / "control",
-        "build\nvisit 3 1\ndiagnose\nnew-shapes\nstop\n",
-        environment=environment,
-    )
+    sent = Build(), Visit(Shape(3), 1), Diagnose(), TryNewShapes(), Stop()
+    return workers.run_worker(request, directory / "control", *sent, environment=environment)
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])

@@ -1,4 +1,4 @@
-"""Answer the commands of a worker that has built, checked and warmed up every shape."""
+"""A worker that has built, checked and warmed up every shape, and answers commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import statistics
 import time
 from typing import Any
 
-from probes import device_work, events, protocol, timing
+from probes import commands, device_work, events, protocol, timing
 from probes.checking.program_cell import ProgramCell
 from probes.host import Host
 from probes.outcome import Failure
@@ -31,33 +31,30 @@ class BuiltWorker:
     is_checked: bool = False
 
     def answer_commands(self) -> None:
-        """Answer each command until `stop`, which follows `new-shapes`: that may break programs."""
+        """Answer each command until `Stop`, which follows `TryNewShapes`: it may break programs."""
         while True:
-            word, *arguments = self.job.channel.read_command()
-            match word:
-                case "visit":
-                    self.time_visit(self.shape_of(arguments[0]), int(arguments[1]))
-                case "sustain":
-                    self.sustain(self.shape_of(arguments[0]), float(arguments[1]))
-                case "diagnose":
+            command = self.job.channel.read_command()
+            match command:
+                case commands.Visit(shape, number):
+                    self.time_visit(shape, number)
+                case commands.Sustain(shape, seconds):
+                    self.sustain(shape, seconds)
+                case commands.Diagnose():
                     self.diagnose()
-                case "closed-loop":
-                    self.run_closed_loop(int(arguments[0]), float(arguments[1]))
-                case "sample":
-                    self.sample_texts(float(arguments[0]))
+                case commands.RunClosedLoop(concurrency, seconds):
+                    self.run_closed_loop(concurrency, seconds)
+                case commands.SampleTexts(seconds):
+                    self.sample_texts(seconds)
                 case _:
                     self.job.channel.start_phase("done")
                     self.check_again()
-                    if word == "new-shapes":
-                        self.try_new_shapes(short=arguments == [protocol.SHORT])
-                    elif word != "check":
+                    if isinstance(command, commands.TryNewShapes):
+                        self.try_new_shapes(short=command.short)
+                    elif not isinstance(command, commands.Check):
                         return
             # What was timed is the answer of a visit.
-            if word != "visit":
+            if command.answer is events.Ready:
                 self.job.channel.send(events.Ready())
-
-    def shape_of(self, text: str) -> Shape:
-        return next(shape for shape in self.cells if str(shape) == text)
 
     def time_visit(self, shape: Shape, round_number: int) -> None:
         self.is_checked = False
@@ -85,7 +82,7 @@ class BuiltWorker:
         self.job.channel.send(served.run_closed_loop(concurrency, seconds))
 
     def sample_texts(self, seconds: float) -> None:
-        """Check a text at this interval until the next command arrives, which is `enough`.
+        """Check a text at this interval until the next command arrives, which is `EndSampling`.
 
         Raise `FailureError` for a wrong one after that command: the server has to serve the load.
         """
