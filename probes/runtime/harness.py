@@ -69,25 +69,20 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         snippet.run_role(request, channel)
         return
     job = Job(request, channel, import_workflow(request, channel))
-    is_reference = request.role == "reference"
-    if not is_reference:
-        import_compiler(job)
-    command = reference.answer_commands(job) if is_reference else channel.read_command()
+    if request.role == "reference":
+        reference.run_role(job)
+        return
+    import_compiler(job)
+    command = channel.read_command()
     if isinstance(command, CreateModel):
         create_model(job)
         command = channel.read_command()
-    if is_opened := isinstance(command, OpenModel):
+    if isinstance(command, OpenModel):
         load_subject(job)
         command = channel.read_command()
-    if not isinstance(command, (Build, Prepare)):
-        return
-    if is_reference:
-        job = reference.leave_processors(job)
-    if not is_opened:
-        load_subject(job)
-    if is_reference:
-        reference.run_role(job)
-    else:
+    if isinstance(command, (Build, Prepare)):
+        if job.subject is None:
+            load_subject(job)
         run_measured_role(job, command)
 
 

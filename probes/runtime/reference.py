@@ -12,16 +12,20 @@ from probes.checking import array_reference, program_cell, text_reference
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
-from probes.commands import Allocate, Command, ComputeOutputs, MeasurePeaks
+from probes.commands import Allocate, Build, Command, ComputeOutputs, MeasurePeaks
 from probes.files import replace_when_complete
 from probes.runtime import flexibility, process
-from probes.runtime.cells import Job
+from probes.runtime.cells import Job, load_subject
 from probes.runtime.failures import try_optional
 from probes.shape import Shape
 
 
 def run_role(job: Job) -> None:
     """Write the inputs, then the reference outputs and what else others compare with."""
+    if not isinstance(answer_commands(job), Build):
+        return
+    job = leave_processors(job)
+    load_subject(job)
     request, channel = job.request, job.channel
     channel.start_phase("correctness")
     for shape in request.shapes:
