@@ -13,37 +13,39 @@ from probes.events import Created, Event, Imported, Opened, Prepared, Ready, Vis
 from probes.outcome import Phase
 from probes.shape import Shape
 
+Phases = tuple[Phase, ...]
+
 
 @dataclass(frozen=True)
 class Command:
     """The base class of all commands; those with fields are dataclasses too."""
 
-    #: The phases that the worker may start; `phase` is its phase until it starts one of them.
-    phases: ClassVar[tuple[Phase, ...]]
+    #: The phases that the worker may start, and its phase before: by default the first of these.
+    phases: ClassVar[Phases]
     phase: ClassVar[Phase]
     #: The event that ends the command; None if the process exits, or an earlier command goes on.
     answer: ClassVar[type[Event] | None]
 
     def __init_subclass__(
-        cls, phase: Phase, phases: tuple[Phase, ...] = (), answer: type[Event] | None = None
+        cls, phases: Phases = (), answer: type[Event] | None = None, phase: Phase | None = None
     ) -> None:
-        cls.phase, cls.phases, cls.answer = phase, phases, answer
+        cls.phases, cls.answer, cls.phase = phases, answer, phase or phases[0]
 
 
 class Start(Command, phase="start", phases=("import",), answer=Imported):
     """Import the stack: what each worker does first. It is not sent."""
 
 
-class CreateModel(Command, phase="open", phases=("open",), answer=Created):
+class CreateModel(Command, phases=("open",), answer=Created):
     """Create the model, before `Build` or `Prepare`."""
 
 
-class OpenModel(Command, phase="open", phases=("open",), answer=Opened):
+class OpenModel(Command, phases=("open",), answer=Opened):
     """Load the weights and use the device, before `Prepare`."""
 
 
 @dataclass(frozen=True)
-class Prepare(Command, phase="open", phases=("open", "build", "correctness"), answer=Prepared):
+class Prepare(Command, phases=("open", "build", "correctness"), answer=Prepared):
     """Use the device, build and check the outputs; sent when it is this worker's turn.
 
     With `waits`, wait for `BuildNext` before each shape but the first.
@@ -56,7 +58,7 @@ class BuildNext(Command, phase="build"):
     """Build the next shape, after `Prepare` with `waits`."""
 
 
-class WarmUp(Command, phase="warmup", phases=("warmup", "measure"), answer=Ready):
+class WarmUp(Command, phases=("warmup", "measure"), answer=Ready):
     """Warm up, after `Prepare`."""
 
 
@@ -73,19 +75,19 @@ class Visit(Command, phase="measure", answer=Visited):
 
 
 @dataclass(frozen=True)
-class Sustain(Command, phase="sustain", phases=("sustain",), answer=Ready):
+class Sustain(Command, phases=("sustain",), answer=Ready):
     """Call without a pause for that long."""
 
     shape: Shape
     seconds: float
 
 
-class Diagnose(Command, phase="diagnose", phases=("diagnose",), answer=Ready):
+class Diagnose(Command, phases=("diagnose",), answer=Ready):
     """Profile a few calls of each shape."""
 
 
 @dataclass(frozen=True)
-class RunClosedLoop(Command, phase="sustain", phases=("sustain",), answer=Ready):
+class RunClosedLoop(Command, phases=("sustain",), answer=Ready):
     """Keep so many requests at the server (role `serve`) for that long."""
 
     concurrency: int
@@ -93,7 +95,7 @@ class RunClosedLoop(Command, phase="sustain", phases=("sustain",), answer=Ready)
 
 
 @dataclass(frozen=True)
-class SampleTexts(Command, phase="sustain", phases=("sustain",), answer=Ready):
+class SampleTexts(Command, phases=("sustain",), answer=Ready):
     """Check a text of the server at this interval, until `EndSampling`."""
 
     interval_seconds: float
@@ -104,7 +106,7 @@ class EndSampling(Command, phase="sustain"):
 
 
 @dataclass(frozen=True)
-class TryNewShapes(Command, phase="done", phases=("done", "new-shapes"), answer=Ready):
+class TryNewShapes(Command, phases=("done", "new-shapes"), answer=Ready):
     """Check the outputs, then try batch sizes and a length that were not built.
 
     If `short`, try one batch size. Only `Stop` follows, because this may break the programs.
@@ -114,31 +116,30 @@ class TryNewShapes(Command, phase="done", phases=("done", "new-shapes"), answer=
 
 
 @dataclass(frozen=True)
-class Allocate(Command, phase="measure", phases=("measure",), answer=Ready):
+class Allocate(Command, phases=("measure",), answer=Ready):
     """Hold so much device memory outside every allocator (the reference worker only)."""
 
     bytes: int
 
 
-class MeasurePeaks(Command, phase="measure", phases=("measure",), answer=Ready):
+class MeasurePeaks(Command, phases=("measure",), answer=Ready):
     """Measure how fast the device can be (the reference worker only)."""
 
 
-class ComputeOutputs(Command, phase="correctness", phases=("correctness",)):
+class ComputeOutputs(Command, phases=("correctness",)):
     """Compute the reference outputs (the reference worker only), and end."""
 
 
-class Check(Command, phase="done", phases=("done",), answer=Ready):
+class Check(Command, phases=("done",), answer=Ready):
     """Check the outputs again; `Stop` does not repeat this."""
 
 
-class Stop(Command, phase="done", phases=("done",)):
+class Stop(Command, phases=("done",)):
     """Check the outputs again, respond, and end."""
 
 
 def encode(command: Command) -> bytes:
-    named = {"command": type(command).__name__, **asdict(command)}
-    return json.dumps(named).encode() + b"\n"
+    return json.dumps({"command": type(command).__name__, **asdict(command)}).encode() + b"\n"
 
 
 def decode(line: bytes) -> Command:

@@ -40,6 +40,7 @@ from probes.events import Ready, Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
 
+#: Within all limits.
 QUIET_CONDITIONS = Conditions(
     seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0
 )
@@ -128,10 +129,9 @@ class SimulatedSession:
         #: Arm, shape and round of every visit.
         self.order: list[tuple[str, Shape, int]] = []
         self.build_ends: dict[str, float] = {}
-        #: By arm, the number of its process and the constant offset of its log seconds.
-        self._processes: dict[str, tuple[int, float]] = {}
-        self._running: set[str] = set()
-        self._last_visit: dict[str, Visited] = {}
+        self.pool = self
+        #: By arm, also with the constant offset of the process's log seconds.
+        self.workers: dict[str, types.SimpleNamespace] = {}
         #: Whether packages are compiled while the workers of a repetition import them.
         self._is_compiling = False
 
@@ -145,8 +145,9 @@ class SimulatedSession:
         self._is_compiling = repeat > 0
         for planned, process in arms:
             offset = self.machine.generator.gauss(0, self.machine.noise.process)
-            self._processes[planned.id] = (process, offset)
-            self._running.add(planned.id)
+            self.workers[planned.id] = types.SimpleNamespace(
+                process=process, offset=offset, outcome=None, last_conditions=QUIET_CONDITIONS
+            )
             yield WorkerSpawned(arm=planned.id, process=process, repeat=repeat)
             for worker_event in (builders.process().opened, builders.checked(1), Ready()):
                 yield WorkerReported(arm=planned.id, process=process, worker_event=worker_event)  # type: ignore[arg-type]
@@ -158,44 +159,29 @@ class SimulatedSession:
 
     def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
         assert not self._is_compiling
-        process, offset = self._processes[arm]
+        worker = self.workers[arm]
         self.order.append((arm, shape, number))
-        level = math.log(BASE_SECONDS) + self.log_gaps[arm] + offset
+        level = math.log(BASE_SECONDS) + self.log_gaps[arm] + worker.offset
         first_call = self.machine.call(level + math.log(FIRST_CALL_FACTOR))
-        visit = Visited(
+        worker.last_visit = Visited(
             shape=shape,
             round=number,
             seconds=tuple(self.machine.call(level) for _ in range(5)),
             warmup_seconds=(first_call,),
             streamed_seconds=None,
         )
-        self._last_visit[arm] = visit
-        yield WorkerReported(arm=arm, process=process, worker_event=visit)
-
-    def last_visit(self, arm: str) -> Visited | None:
-        return self._last_visit.get(arm)
-
-    def last_conditions(self, arm: str) -> Conditions:
-        """Return conditions within all limits."""
-        del arm
-        return QUIET_CONDITIONS
-
-    def process_number(self, arm: str) -> int:
-        return self._processes[arm][0]
+        yield WorkerReported(arm=arm, process=worker.process, worker_event=worker.last_visit)
 
     def is_running(self, arm: str) -> bool:
-        return arm in self._running
+        return arm in self.workers and self.workers[arm].outcome is None
 
-    def is_warmed_up(self, arm: str) -> bool:
-        """Return whether the arm is built; every running arm is."""
-        return arm in self._running
-
-    is_built = is_warmed_up
+    #: Every running arm is built.
+    is_built = is_warmed_up = is_running
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
-        for arm in sorted(self._running if arms is None else self._running & set(arms)):
-            yield WorkerEnded(arm=arm, process=self._processes[arm][0], outcome=Outcome())
-            self._running.discard(arm)
+        for arm in filter(self.is_running, sorted(self.workers if arms is None else arms)):
+            self.workers[arm].outcome = Outcome()
+            yield WorkerEnded(arm=arm, process=self.workers[arm].process, outcome=Outcome())
 
 
 def simulate_run(
@@ -234,6 +220,7 @@ class StillSession:
         fits: bool = True,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        self.pool = self
         self.is_building = {*building}.__contains__
         self.is_built = self.is_prepared = self.is_warmed_up = {*ready}.__contains__
         self.is_running = {*building, *ready}.__contains__

@@ -12,6 +12,7 @@ from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.probing.session import WorkerSession
+from advisor.probing.worker_pool import WorkerPool
 from advisor.store.store import Store
 
 
@@ -69,6 +70,10 @@ class ActiveRun:
     @property
     def question(self) -> Question:
         return self.header.question
+
+    @property
+    def pool(self) -> WorkerPool:
+        return self.session.pool
 
     @property
     def state(self) -> RunState:

@@ -41,9 +41,9 @@ class BuildPause:
 
     def is_due(self) -> bool:
         active, baseline = self._active, self._active.state.plan.baseline.id
-        session = active.session
-        has_failed = session.has_started(baseline) and not session.is_running(baseline)
-        if has_failed or session.has_failed(REFERENCE):
+        pool = active.pool
+        has_failed = pool.has_started(baseline) and not pool.is_running(baseline)
+        if has_failed or pool.has_failed(REFERENCE):
             return True
         if not builds_are_over(active) and not self._is_worth_a_race():
             return False
@@ -61,7 +61,7 @@ class BuildPause:
             return True
         if self._is_first:
             running = {each.id for each in self._awaited_arms()}
-            has_started = active.session.has_started
+            has_started = active.pool.has_started
             return all(has_started(arm) and arm not in running for arm in self._early)
         return not any(may_end_by(self._due, each, active) for each in self._awaited_arms())
 

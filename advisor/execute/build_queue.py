@@ -133,14 +133,14 @@ class BuildQueue:
 
     def drop_user_skips(self) -> bool:
         """Take the arms that the user skips out of the queue; return whether there are any."""
-        to_skip, is_running = self.active.to_skip, self.active.session.is_running
+        to_skip, is_running = self.active.to_skip, self.active.pool.is_running
         arms = [each for each in self.waiting if each.id in to_skip and not is_running(each.id)]
         self.skipped += [(each, skipped_by_user("start")) for each in arms]
         self.waiting = [each for each in self.waiting if each not in arms]
         return bool(arms)
 
     def _other_builds(self, running: int) -> build_rules.OtherBuilds:
-        state, is_built = self.active.state, self.active.session.is_built
+        state, is_built = self.active.state, self.active.pool.is_built
         resident = self._resident_arms()
         unbuilt = [each for each in resident if not is_built(each.id)]
         return build_rules.OtherBuilds(
@@ -152,7 +152,7 @@ class BuildQueue:
         )
 
     def _start(self, planned: Arm, step: build_rules.StartBuild) -> NextBuild:
-        state, is_running = self.active.state, self.active.session.is_running(planned.id)
+        state, is_running = self.active.state, self.active.pool.is_running(planned.id)
         expected_seconds_left = self._expected_seconds_left(planned)
         self._has_started = True
         self.started.append(planned)
@@ -166,11 +166,11 @@ class BuildQueue:
 
     def _resident_arms(self) -> list[Arm]:
         """Return the arms whose builds run or have finished, and whose workers run."""
-        return [each for each in self.started if self.active.session.is_running(each.id)]
+        return [each for each in self.started if self.active.pool.is_running(each.id)]
 
     def _expected_seconds_left(self, planned: Arm) -> float | None:
-        session = self.active.session
-        running = [each for each in self._resident_arms() if not session.is_prepared(each.id)]
+        pool = self.active.pool
+        running = [each for each in self._resident_arms() if not pool.is_prepared(each.id)]
         seconds = [each.expected_build_seconds for each in (planned, *running, *self.waiting)]
         known = [each for each in seconds if each is not None]
         if len(known) < len(seconds):

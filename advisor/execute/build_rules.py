@@ -76,7 +76,7 @@ class OtherBuilds(NamedTuple):
 
 def next_step(planned: Arm, others: OtherBuilds, active: ActiveRun) -> BuildStep:
     """Return what happens with the build of this arm now."""
-    state, session = active.state, active.session
+    state, pool = active.state, active.pool
     if waits_for_race(planned, others.unraced, active):
         return WaitToBuild(for_race=True)
     if not _has_memory(others, active, is_alone=must_build_alone(planned, state)):
@@ -84,7 +84,7 @@ def next_step(planned: Arm, others: OtherBuilds, active: ActiveRun) -> BuildStep
     waits = others.wait_for_baseline and planned != state.plan.baseline
     if waits and not _is_baseline_measured(active):
         return WaitToBuild(for_race=False)
-    if session.has_started(planned.id) and not session.is_running(planned.id):
+    if pool.has_started(planned.id) and not pool.is_running(planned.id):
         return SkipBuild(None)
     limit = payback_limit(state, planned.id, active.question)
     failure = remaining.failure_of_sibling(state, planned) or _too_long(planned, limit, active)
@@ -119,7 +119,7 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], active: ActiveRun) -> boo
     if is_quick or _has_processors_for([planned, *ahead], active):
         return False
     siblings = [each for each in rivals if each.workflow == planned.workflow]
-    if active.session.is_running(planned.id):
+    if active.pool.is_running(planned.id):
         # A sibling that the model calls for may still have to import.
         return any(promise_of(each) >= promise_of(planned) for each in siblings)
     return any(rank_of(each) >= rank_of(planned) for each in siblings)
@@ -147,7 +147,7 @@ def is_overdue(planned: Arm, state: RunState) -> bool:
 
 
 def _has_processors_for(arms: Iterable[Arm], active: ActiveRun) -> bool:
-    unbuilt = [each for each in arms if not active.session.is_built(each.id)]
+    unbuilt = [each for each in arms if not active.pool.is_built(each.id)]
     builds = sum(not each.is_built_within(IMPORT_SECONDS) for each in unbuilt)
     return builds * PROCESSORS_OF_A_BUILD <= active.header.machine.cpu.usable_processors
 
@@ -158,7 +158,7 @@ def _has_memory(others: OtherBuilds, active: ActiveRun, *, is_alone: bool) -> bo
     While an arm is built whose stack requires it, or that ran out of memory next to others, no
     other build runs.
     """
-    headroom, state = active.session.headroom, active.state
+    headroom, state = active.pool.headroom, active.state
     if others.running:
         is_refused = others.is_alone or is_alone
         return not is_refused and headroom.fits_another_worker(others.running)
@@ -257,7 +257,7 @@ def builds_are_over(active: ActiveRun) -> bool:
     rivals = others - state.failed_arms or arms
     if rivals & {*state.raced_arms, *unraced_arms(active)}:
         late = (active.races_end + active.end) / 2
-        running = [each for each in plan.arms if active.session.is_building(each.id)]
+        running = [each for each in plan.arms if active.pool.is_building(each.id)]
         may_go_on = any(may_end_by(late, each, active) for each in running)
         return active.clock() >= (late if may_go_on else active.races_end)
     return active.clock() >= active.end + active.seconds / 2
@@ -266,7 +266,7 @@ def builds_are_over(active: ActiveRun) -> bool:
 def unraced_arms(active: ActiveRun) -> list[str]:
     """Return the arms that are built and have not raced, the baselines excepted."""
     state = active.state
-    built = [each.id for each in state.plan.arms if active.session.is_built(each.id)]
+    built = [each.id for each in state.plan.arms if active.pool.is_built(each.id)]
     known = state.raced_arms | state.baselines
     return [arm for arm in built if arm not in known and state.plan.baseline.id in built]
 

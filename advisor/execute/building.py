@@ -35,7 +35,7 @@ def build_group(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEven
     As many arms are built as fit in memory. Raise `ModelRefusedError` or `NothingViableError` if
     the reference or the baseline fails.
     """
-    session, at_once = active.session, active.builds_at_once
+    pool, at_once = active.pool, active.builds_at_once
     needed = remaining.needed_arms(active.state, active.question)
     arms = [each for each in needed if each.id not in builds.running]
     if not arms and not builds.running:
@@ -51,17 +51,17 @@ def build_group(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEven
     unbuilt = [
         each
         for each in arms
-        if not session.is_warmed_up(each.id)
-        and (session.is_running(each.id) or not session.has_started(each.id))
+        if not pool.is_warmed_up(each.id)
+        and (pool.is_running(each.id) or not pool.has_started(each.id))
     ]
     reference_first = at_once == 1 or not _fits_beside_reference(active, builds)
     if reference_first:
-        yield from session.finish_reference()
+        yield from active.session.finish_reference()
     if _needs_quick_reference(active):
         yield from _start_quick_reference(active)
         if reference_first:
-            yield from session.finish_reference()
-    if not active.state.has_reference and not session.is_running(REFERENCE):
+            yield from active.session.finish_reference()
+    if not active.state.has_reference and not pool.is_running(REFERENCE):
         raise active.state.worker_error(REFERENCE)
     if at_once == 1:
         yield from _build_in_turn(active, [each for each in unbuilt if each in early])
@@ -81,7 +81,7 @@ def _fits_beside_reference(active: ActiveRun, builds: SideBySideBuilds, times: i
     if opened is None or opened.parameter_bytes is None:
         return False
     workers = builds.builds_at_once + WORKERS_OF_REFERENCE
-    return active.session.headroom.has_free(
+    return active.pool.headroom.has_free(
         times * workers * COPIES_OF_WEIGHTS * opened.parameter_bytes
     )
 
@@ -91,7 +91,7 @@ def _prepare(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]:
 
     On a GPU, workers that import and the compilation of their packages disturb nothing here.
     """
-    session = active.session
+    session, pool = active.session, active.pool
     awaited = None
     if active.question.device != "cpu" and active.builds_at_once > 1:
         awaited = {REFERENCE}
@@ -101,13 +101,13 @@ def _prepare(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]:
     if active.question.device == "cpu":
         session.stop_compiling()
     # The memory check must run while no worker has used the device.
-    if session.is_running(REFERENCE):
+    if pool.is_running(REFERENCE):
         yield from session.check_memory()
-    if session.is_running(REFERENCE):
-        yield from session.send_and_wait(REFERENCE, MeasurePeaks())
-    if session.is_running(REFERENCE):
+    if pool.is_running(REFERENCE):
+        yield from pool.send_and_wait([REFERENCE], MeasurePeaks())
+    if pool.is_running(REFERENCE):
         yield from session.create_models()
-    forgotten = [each for each in arms if not session.has_started(each.id)]
+    forgotten = [each for each in arms if not pool.has_started(each.id)]
     if forgotten:
         yield from _start_arms(active, forgotten, None)
     session.stop_compiling()
@@ -120,22 +120,21 @@ def end_builds(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEvent
         Failure("skipped", "build", f"{what}: {over}", fix, skip_cause="out-of-time")
         for what in ("not built", "stopped while it was built")
     )
-    plan, session = active.state.plan, active.session
+    plan, pool = active.state.plan, active.pool
     failures = {each.id: cut_off if each.id in builds.running else failure for each in plan.arms}
     yield from drop_unbuilt(active, builds, failures)
-    if not session.is_running(plan.baseline.id):
-        yield from session.drop(REFERENCE, failure)
+    if not pool.is_running(plan.baseline.id):
+        yield from pool.drop(REFERENCE, failure)
 
 
 def drop_unbuilt(
     active: ActiveRun, builds: SideBySideBuilds, failures: Mapping[str, Failure]
 ) -> Iterator[RunEvent]:
     """End the builds of the arms in `failures` and report those that were not reached."""
-    session = active.session
     for arm, failure in failures.items():
         if arm in builds.running or not active.state.processes.get(arm):
             why = skipped_by_user("start") if arm in active.to_skip else failure
-            yield from session.drop(arm, why, active.state.next_process_number(arm))
+            yield from active.pool.drop(arm, why, active.state.next_process_number(arm))
     builds.forget_ended()
 
 
@@ -166,10 +165,10 @@ def _start_reference(active: ActiveRun) -> Iterator[RunEvent]:
 
 def _start_quick_reference(active: ActiveRun) -> Iterator[RunEvent]:
     """Start it, and wait for the inputs, which the slow one may not have written."""
-    session = active.session
+    pool = active.pool
     yield from _start_reference(active)
-    session.compute_reference()
-    yield from session.run_until(lambda: session.is_ready_or_ended(REFERENCE))
+    active.session.compute_reference()
+    yield from pool.run_until(lambda: pool.is_ready_or_ended(REFERENCE))
 
 
 def _needs_quick_reference(active: ActiveRun) -> bool:
@@ -190,10 +189,10 @@ def _slow_references(state: RunState) -> list[bool]:
 def _start_arms(
     active: ActiveRun, arms: Sequence[Arm], awaited: Collection[str] | None
 ) -> Iterator[RunEvent]:
-    session, state = active.session, active.state
-    idle = [each for each in arms if not session.is_running(each.id)]
+    state = active.state
+    idle = [each for each in arms if not active.pool.is_running(each.id)]
     numbered = [(each, state.next_process_number(each.id)) for each in idle]
-    yield from session.start(numbered, built=state.arms_built_before, awaited=awaited)
+    yield from active.session.start(numbered, built=state.arms_built_before, awaited=awaited)
 
 
 def _build_in_turn(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]:
@@ -201,7 +200,8 @@ def _build_in_turn(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]
 
     Stop when the time is over, or when an arm has to wait: the other arms wait for the next group.
     """
-    session, baseline = active.session, active.state.plan.baseline
+    session, pool = active.session, active.pool
+    baseline = active.state.plan.baseline
     for planned in arms:
         if planned != baseline and build_rules.builds_are_over(active):
             return
@@ -209,11 +209,11 @@ def _build_in_turn(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]
         if isinstance(step, build_rules.WaitToBuild):
             return
         if isinstance(step, build_rules.SkipBuild) and step.failure is not None:
-            yield from session.drop(planned.id, step.failure)
+            yield from pool.drop(planned.id, step.failure)
             continue
         if isinstance(step, build_rules.StartBuild):
             yield from session.build(planned.id, step.limit)
-        if planned == baseline and not session.is_running(planned.id):
+        if planned == baseline and not pool.is_running(planned.id):
             raise active.state.worker_error(planned.id)
 
 
@@ -226,13 +226,13 @@ def _build_side_by_side(
     start after the first calls of the baseline, or at once on a GPU with plenty of memory, else
     when the baseline has warmed up. `early` arms come first.
     """
-    session, baseline = active.session, active.state.plan.baseline
+    pool, baseline = active.pool, active.state.plan.baseline
     starts_at_once = active.question.device != "cpu" and _fits_beside_reference(
         active, builds, TIMES_BEFORE_FIRST_CALLS
     )
-    if not session.is_running(REFERENCE):
+    if not pool.is_running(REFERENCE):
         yield from _build_in_turn(active, [each for each in arms if each == baseline])
-    cold = [each for each in arms if not session.is_warmed_up(each.id)]
+    cold = [each for each in arms if not pool.is_warmed_up(each.id)]
     others = order_builds(cold, active.state, active.question)
     others.sort(key=lambda each: (each != baseline, each not in early))
     started = [each for each in active.state.plan.arms if each.id in builds.running]
@@ -244,12 +244,12 @@ def _build_side_by_side(
     if _needs_quick_reference(active):
         yield from _start_quick_reference(active)
         yield from _build_until_due(active, builds, queue, pause)
-    if not active.state.has_reference and not session.is_running(REFERENCE):
+    if not active.state.has_reference and not pool.is_running(REFERENCE):
         raise active.state.worker_error(REFERENCE)
-    if not session.is_running(baseline.id):
+    if not pool.is_running(baseline.id):
         raise active.state.worker_error(baseline.id)
-    yield from session.warm_up(each.id for each in active.state.plan.arms)
-    if not active.state.has_raced and not session.is_running(baseline.id):
+    yield from active.session.warm_up(each.id for each in active.state.plan.arms)
+    if not active.state.has_raced and not pool.is_running(baseline.id):
         raise active.state.worker_error(baseline.id)
 
 
@@ -257,16 +257,15 @@ def _build_until_due(
     active: ActiveRun, builds: SideBySideBuilds, queue: BuildQueue, pause: BuildPause
 ) -> Iterator[RunEvent]:
     """Build until a race is due; report at once which arms the user skips."""
-    session = active.session
 
     def shall_pause() -> bool:
         return queue.drop_user_skips() or pause.is_due()
 
     is_due = False
     while not is_due:
-        yield from session.build_side_by_side(builds, queue.choose, shall_pause)
+        yield from builds.run(queue.choose, shall_pause)
         is_due = not any(failure.skip_cause == "user" for _, failure in queue.skipped)
         while queue.skipped:
             planned, failure = queue.skipped.pop(0)
             number = active.state.next_process_number(planned.id)
-            yield from session.drop(planned.id, failure, number)
+            yield from active.pool.drop(planned.id, failure, number)

@@ -175,7 +175,7 @@ def _race_and_measure_further(active: ActiveRun) -> Iterator[RunEvent]:
     arms = active.state.plan.arms
     repeated = repetitions.order_repetitions(arms) if active.question.budget.repeats else ()
     # Few builds get more processors each.
-    builds = SideBySideBuilds(active.session, min(active.builds_at_once, len(arms)), repeated)
+    builds = SideBySideBuilds(active.pool, min(active.builds_at_once, len(arms)), repeated)
     while True:
         yield from _race_groups(active, builds)
         yield from active.session.finish_reference()
@@ -193,7 +193,7 @@ def _race_groups(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEve
 
     An arm races as soon as it is built; the builds of others are suspended meanwhile.
     """
-    session, header, question = active.session, active.header, active.question
+    pool, header, question = active.pool, active.header, active.question
     while True:
         before = active.state
         yield from building.build_group(active, builds)
@@ -213,11 +213,11 @@ def _race_groups(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEve
         answer = answer_from_state(header, active.state)
         if has_raced and answer.recommendation is not None:
             yield answer_so_far(answer, active.state)
-        if not waiting or not has_advanced or not session.is_running(active.state.plan.baseline.id):
+        if not waiting or not has_advanced or not pool.is_running(active.state.plan.baseline.id):
             return
         hopeless = remaining.arms_that_cannot_lead(answer, header.catalogue)
         yield from building.drop_unbuilt(active, builds, hopeless)
-        if not session.headroom.fits_another_worker() or waiting & remaining.oom_beside_others(
+        if not pool.headroom.fits_another_worker() or waiting & remaining.oom_beside_others(
             active.state
         ):
             yield from post_race.free_memory(active)

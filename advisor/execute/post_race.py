@@ -27,19 +27,19 @@ def measure_further(active: ActiveRun) -> Iterator[RunEvent]:
     These are all arms or, if the budget says so, the leaders of the decision so far. The leaders
     then try new shapes.
     """
-    session, question, plan = active.session, active.question, active.state.plan
+    pool, question, plan = active.pool, active.question, active.state.plan
     chosen = plan.arms
     if question.budget.skips_losing_arms and not question.all_arms:
         chosen = leaders_of(active.answer(), plan)
-    arms = [each.id for each in chosen if session.is_running(each.id) and each.duplicate_of is None]
+    arms = [each.id for each in chosen if pool.is_running(each.id) and each.duplicate_of is None]
     yield from sustain_fastest(active)
     for arm in arms:
         yield from profile(active, arm)
     build_ahead(active)
     yield from _try_shapes_of_leaders(active)
-    yield from session.run_until(lambda: not session.builds_standbys(), end=active.end)
-    if session.builds_standbys():  # too late for a repetition
-        session.kill_standbys()
+    yield from pool.run_until(lambda: not pool.standbys.are_building(), end=active.end)
+    if pool.standbys.are_building():  # too late for a repetition
+        pool.standbys.end_all()
 
 
 def _try_shapes_of_leaders(active: ActiveRun) -> Iterator[RunEvent]:
@@ -49,10 +49,10 @@ def _try_shapes_of_leaders(active: ActiveRun) -> Iterator[RunEvent]:
     tried some or the time is spent. Otherwise a declared fact that a trial would have refuted could
     make an arm lead, or exclude it by a constraint.
     """
-    session, budget = active.session, active.question.budget
+    session, pool, budget = active.session, active.pool, active.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
     if limit > 0 and active.clock() < active.end:
-        running = [each.id for each in active.state.plan.arms if session.is_running(each.id)]
+        running = [each.id for each in active.state.plan.arms if pool.is_running(each.id)]
         yield from session.check(running)
     # Most of the time that is left is for the repetition.
     left = SHARE_OF_NEW_SHAPES * (active.end - active.clock())
@@ -60,7 +60,7 @@ def _try_shapes_of_leaders(active: ActiveRun) -> Iterator[RunEvent]:
     while limit > 0 and active.clock() < end and active.clock() + limit <= active.end:
         answer, plan = active.answer(), active.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
-        running = [each.id for each in arms if session.is_running(each.id)]
+        running = [each.id for each in arms if pool.is_running(each.id)]
         untried = [arm for arm in running if arm not in tried]
         if not untried:
             return
@@ -77,7 +77,7 @@ def free_memory(active: ActiveRun) -> Iterator[RunEvent]:
     or an arm that waits has run out of memory while they were resident.
     """
     question = active.question
-    active.session.kill_standbys()
+    active.pool.standbys.end_all()
     waiting = remaining.waiting_arms(active.state, question)
     kept = remaining.retained(active.state, question) | waiting
     for arm in racing.raceable_arms(active):
@@ -85,7 +85,7 @@ def free_memory(active: ActiveRun) -> Iterator[RunEvent]:
             yield from profile_and_stop(active, arm)
     for arm in reversed(remaining.leaders_to_keep(active.state, question)[1:]):
         has_crowded_out = waiting & remaining.oom_beside_others(active.state)
-        if has_crowded_out or not active.session.headroom.fits_another_worker():
+        if has_crowded_out or not active.pool.headroom.fits_another_worker():
             yield from profile_and_stop(active, arm)
 
 
@@ -99,11 +99,11 @@ def profile(active: ActiveRun, arm: str) -> Iterator[RunEvent]:
 
     Neither begins after the end of the run. The worker can only be stopped after these shapes.
     """
-    session, budget = active.session, active.question.budget
-    if active.clock() < active.end and session.is_running(arm):
-        yield from session.send_and_wait(arm, Diagnose())
-    if budget.new_shapes and active.clock() < active.end and session.is_running(arm):
-        yield from session.try_new_shapes([arm])
+    pool, budget = active.pool, active.question.budget
+    if active.clock() < active.end and pool.is_running(arm):
+        yield from pool.send_and_wait([arm], Diagnose())
+    if budget.new_shapes and active.clock() < active.end and pool.is_running(arm):
+        yield from active.session.try_new_shapes([arm])
 
 
 def sustain_fastest(active: ActiveRun) -> Iterator[RunEvent]:
@@ -111,13 +111,13 @@ def sustain_fastest(active: ActiveRun) -> Iterator[RunEvent]:
 
     Sustained calls may reach a limit of power or heat that the pauses of the race hide.
     """
-    session, question, state = active.session, active.question, active.state
+    question, state = active.question, active.state
     shape = max(question.shapes)
     pair = arms_by_speed(results_by_shape(state, question), state, shape)[:2]
     seconds, left = question.budget.sustained_seconds, active.end - active.clock()
     if not 0 < seconds <= left or len(pair) < len(set(ABBA)):
         return
     for index in ABBA:
-        if session.is_running(pair[index]):
+        if active.pool.is_running(pair[index]):
             command = Sustain(shape, seconds / len(ABBA))
-            yield from session.measure_energy(pair[index], shape, command)
+            yield from active.session.measure_energy(pair[index], shape, command)

@@ -51,10 +51,11 @@ def measure_visit(
     """Make a visit, again if the machine was disturbed meanwhile and the limits allow it."""
     for attempt in itertools.count():
         yield from session.visit(arm, shape, number)
-        if not session.is_running(arm):
+        worker = session.pool.workers[arm]
+        if worker.outcome is not None:
             return
-        conditions = session.last_conditions(arm)
-        disturbance = find_disturbance(session.last_visit(arm), conditions, counts.limits)
+        conditions = worker.last_conditions
+        disturbance = find_disturbance(worker.last_visit, conditions, counts.limits)
         is_discarded = disturbance is not None and may_discard(
             counts.discarded[arm], counts.visits[arm], attempt, counts.limits
         )
@@ -62,7 +63,7 @@ def measure_visit(
         counts.discarded[arm] += is_discarded
         yield ConditionsRecorded(
             arm=arm,
-            process=session.process_number(arm),
+            process=worker.process,
             shape=shape,
             round=number,
             conditions=conditions,
@@ -170,7 +171,7 @@ def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
         all_arms = {each.id for each in active.state.plan.arms}
         waiting = all_arms - active.state.failed_arms - {*planned}
         # Arms that are not built yet will race together with those that are.
-        is_early = bool(waiting) and active.session.headroom.fits_another_worker()
+        is_early = bool(waiting) and active.pool.headroom.fits_another_worker()
         rule = StopRule(active.decision, question.budget.skips_losing_arms)
         may_end = ends_at_first_look if is_early else rule.may_end
         yield from _run_rounds(active, race, shape, counts, ends, may_end)
@@ -178,12 +179,12 @@ def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
 
 def raceable_arms(active: ActiveRun) -> list[str]:
     """Return the arms that can race, in build order."""
-    session, state = active.session, active.state
+    pool, state = active.pool, active.state
     return [
         each.id
         for each in state.plan.arms
-        if session.is_running(each.id)
-        and session.is_warmed_up(each.id)
+        if pool.is_running(each.id)
+        and pool.is_warmed_up(each.id)
         and state.varying_sibling(each.id) is None
     ]
 
@@ -224,7 +225,7 @@ def _run_rounds(
     The fewest that count are made even at the end of the run: without them, the build of an arm
     that joins late would be wasted.
     """
-    session = active.session
+    session, pool = active.session, active.pool
     first_round = active.state.groups[shape][-1].first_round
     while not race.finished and not may_end(race):
         if race.rounds >= FEWEST_ROUNDS and active.clock() >= ends.after(race.rounds):
@@ -233,10 +234,10 @@ def _run_rounds(
             return
         number = first_round + race.rounds
         for arm in race.next_round():
-            if session.is_running(arm):
+            if pool.is_running(arm):
                 yield from measure_visit(session, arm, shape, number, counts)
-            visit = session.last_visit(arm)
-            if session.is_running(arm) and visit is not None:
+            visit = pool.workers[arm].last_visit if pool.is_running(arm) else None
+            if visit is not None:
                 race.record(arm, log_median_seconds(visit))
             elif arm == race.baseline:
                 yield RaceClosed(shape=shape, reason="the baseline ended", cause="baseline-ended")

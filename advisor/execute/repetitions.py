@@ -135,15 +135,15 @@ def build_ahead(active: ActiveRun) -> None:
 
     The arms may differ from those that repeat at the end: their workers are then ended.
     """
-    question, session, state = active.question, active.session, active.state
+    question, pool, state = active.question, active.pool, active.state
     if question.device == "cpu" or not question.budget.repeats or state.repeats:
         return
     arms = _next_arms(active, 1)
-    if len(arms) < active.builds_at_once and session.headroom.fits_another_worker():
+    if len(arms) < active.builds_at_once and pool.headroom.fits_another_worker():
         numbered = [(each, state.next_process_number(each.id)) for each in arms]
         cold = builds_to_repeat(active.answer(), active.end - active.clock())
-        fits = session.headroom.fits_another_worker(len(arms))
-        session.add_standbys(numbered, {each.id for each in arms} - cold if fits else set())
+        fits = pool.headroom.fits_another_worker(len(arms))
+        pool.standbys.add_all(numbered, {each.id for each in arms} - cold if fits else set())
 
 
 def _next_arms(active: ActiveRun, number: int) -> tuple[Arm, ...]:
@@ -179,7 +179,7 @@ def _repeat_in_groups(active: ActiveRun, number: int) -> Iterator[RunEvent]:
     Rounds are numbered on from group to group. Without a shortage there is one group. The workers
     of the last group keep running.
     """
-    session, answer = active.session, active.answer()
+    session, pool, answer = active.session, active.pool, active.answer()
     cold = builds_to_repeat(answer, active.end - active.clock())
     seconds = {each.arm: each.build_seconds.cold for each in answer.results.measurements}
     plan, repeated, first_round = active.state.plan, active.state.repeats[number], 1
@@ -202,8 +202,8 @@ def _repeat_in_groups(active: ActiveRun, number: int) -> Iterator[RunEvent]:
         group, starting = [plan.baseline], [plan.baseline]
         yield from session.build(plan.baseline.id, end=active.end)
         while waiting and (
-            not any(session.is_running(each.id) for each in group[1:])
-            or session.headroom.fits_another_worker()
+            not any(pool.is_running(each.id) for each in group[1:])
+            or pool.headroom.fits_another_worker()
         ):
             group.append(waiting.pop(0))
             yield from session.build(group[-1].id, end=active.end)
@@ -221,7 +221,7 @@ def _visit_in_turn(active: ActiveRun, arms: Sequence[Arm], rounds: range) -> Ite
     the end of the run the baselines alone, to which nothing is compared, are not visited.
     """
     rivals = {each.id for each in arms} - active.state.baselines
-    if active.clock() >= active.end and not any(map(active.session.is_running, rivals)):
+    if active.clock() >= active.end and not any(map(active.pool.is_running, rivals)):
         return
     counts = racing.DiscardCounts(active.header.catalogue.presets.visit_limits)
     shapes = active.question.shapes
@@ -233,7 +233,7 @@ def _visit_in_turn(active: ActiveRun, arms: Sequence[Arm], rounds: range) -> Ite
                 break
             for position in range(len(arms)):
                 arm = arms[(position + number) % len(arms)].id
-                if active.session.is_running(arm):
+                if active.pool.is_running(arm):
                     yield from racing.measure_visit(active.session, arm, shape, number, counts)
 
 

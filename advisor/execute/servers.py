@@ -66,7 +66,7 @@ def measure_servers(
             reason = f"not started: the {session.config.question.seconds:g} s of the run were over"
             fix = more_time(recorder.state, header.question)
             late = Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
-            yield from session.drop(planned.id, late, number)
+            yield from session.pool.drop(planned.id, late, number)
             continue
         yield from generator.measure_arm(planned, SEARCH)
     found = [each for each in arms if generator.goodput(each) is not None]
@@ -172,24 +172,24 @@ class ServerLoad:
         number = self._recorder.state.next_process_number(planned.id)
         built = {planned.id} if number else set()
         yield from session.start([(planned, number)], repeat=repeat, built=built)
-        if session.is_running(planned.id):
-            confine(session.workers[planned.id].directory, self._server_processors)
+        if session.pool.is_running(planned.id):
+            confine(session.pool.workers[planned.id].directory, self._server_processors)
         yield from session.build(planned.id)
-        if session.is_running(planned.id):
+        if session.pool.is_running(planned.id):
             yield from self._search(planned) if repeat == SEARCH else self._repeat(planned)
-        if session.is_running(planned.id):
+        if session.pool.is_running(planned.id):
             yield from session.stop({planned.id})
 
     def _search(self, planned: Arm) -> Iterator[RunEvent]:
         yield from self._run_closed_loops(planned)
-        if not self._session.is_running(planned.id):
+        if not self._session.pool.is_running(planned.id):
             return
         rules = self._rules
         search = GoodputSearch(
             self._first_rate(planned), self._load.share, rules.most_blocks, rules.ladder
         )
         sent = discarded = 0
-        while self._session.is_running(planned.id) and discarded < rules.most_blocks:
+        while self._session.pool.is_running(planned.id) and discarded < rules.most_blocks:
             coarse = not self.may_lead(planned)
             if search.is_finished(coarse=coarse):
                 return
@@ -199,7 +199,7 @@ class ServerLoad:
             if problem is not None:
                 if not search.blocks:
                     failure = Failure("build-failed", "sustain", problem)
-                    yield from self._session.drop(planned.id, failure)
+                    yield from self._session.pool.drop(planned.id, failure)
                 return
             sent += len(rates)
             discarded += sum(block.discarded for block in measured)
@@ -213,7 +213,7 @@ class ServerLoad:
         End the worker of a server that answers no request of the load's lengths.
         """
         for concurrency in self._rules.closed_loop_concurrencies:
-            if not self._session.is_running(planned.id):
+            if not self._session.pool.is_running(planned.id):
                 return
             command = RunClosedLoop(concurrency, self._rules.closed_loop_seconds)
             yield from self._session.measure_energy(planned.id, Shape(concurrency), command)
@@ -221,7 +221,7 @@ class ServerLoad:
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"
                 failure = Failure("build-failed", "sustain", reason)
-                yield from self._session.drop(planned.id, failure)
+                yield from self._session.pool.drop(planned.id, failure)
                 return
             if serving.is_saturated(loops, self._rules.closed_loop_gain):
                 return
@@ -256,18 +256,18 @@ class ServerLoad:
         share = self._rules.sampled_share
         if share > 0:
             mean_rate = sum(block.rate for block in blocks) / len(blocks)
-            self._session.send(arm, SampleTexts(1 / (share * mean_rate)))
+            self._session.pool.send(arm, SampleTexts(1 / (share * mean_rate)))
         measured = self._send(arm, served, blocks, gap_seconds)
         yield from measured
         if share > 0:
-            yield from self._session.send_and_wait(arm, EndSampling())
+            yield from self._session.pool.send_and_wait([arm], EndSampling())
         return measured
 
     def _send(
         self, arm: str, served: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
     ) -> list[LoadMeasured]:
         """Return one event for each block, or one with the problem of the load generator."""
-        process, warmup = self._session.process_number(arm), self._rules.warmup_share
+        process, warmup = self._session.pool.workers[arm].process, self._rules.warmup_share
         empty = LoadMeasured(
             arm=arm,
             process=process,
@@ -277,7 +277,7 @@ class ServerLoad:
             discarded=True,
         )
         try:
-            self._session.resume_busy(arm)
+            self._session.pool.workers[arm].resume_busy()
             sent = self._generator.send(served, blocks, gap_seconds)
         except GeneratorError as problem:
             reason = f"the load generator failed: {problem}"

@@ -132,7 +132,7 @@ class Starter:
     ) -> None:
         self._session, self._arm, self._allowed, self._clock = session, planned, allowed, clock
         self._shared = session.config.scratch_directory / "shared"
-        self._caches = session.scratch_directory(SNIPPET) / "cache"
+        self._caches = session.pool.scratch_directory(SNIPPET) / "cache"
         self.files = self._shared / SNIPPET
 
     def start_each(self, scripts: Sequence[StartScripts], end: float) -> Iterator[Start]:
@@ -202,7 +202,7 @@ class Starter:
         except VerificationError as problem:
             return msgspec.structs.replace(found, failure=problem.reason), []
         replies = [each.seconds for each in events if isinstance(each, FirstReply)]
-        visit = session.last_visit(name) if replies else None
+        visit = session.pool.workers[name].last_visit if replies else None
         return msgspec.structs.replace(
             found,
             seconds=replies[0] if replies else None,

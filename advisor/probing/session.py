@@ -5,16 +5,18 @@ A method is a generator of the events that occur while it runs. `execute` decide
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
+from typing_extensions import Self
 
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import (
-    BuildStarted,
-    Conditions,
+    BusyWhileIdle,
     DeviceMemory,
     EnergyMeasured,
     MemoryChecked,
@@ -25,11 +27,11 @@ from advisor.probing import processes
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, added_bytes, increase
 from advisor.probing.run_config import RunConfig
-from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from probes import commands, protocol
-from probes.events import Built, Created, Engagement
+from probes.commands import Command
+from probes.events import Created, Engagement, Imported
 from probes.shape import Shape
 
 #: Seconds between two looks at the memory while models are created.
@@ -38,8 +40,11 @@ POLL_SECONDS = 0.5
 KNOWN_BYTES = 256 << 20
 
 
-class WorkerSession(WorkerPool):
-    """The resident workers of a run, with what is measured of them."""
+class WorkerSession:
+    """What the workers in `pool` do, one by one or together, and what is measured meanwhile.
+
+    All of them are killed when its context ends.
+    """
 
     def __init__(
         self,
@@ -49,13 +54,22 @@ class WorkerSession(WorkerPool):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make a session without workers; `clock` may stop while the run is paused."""
-        super().__init__(config, MemoryHeadroom(memory_monitor), clock)
+        self.config = config
+        self.pool = WorkerPool(config, MemoryHeadroom(memory_monitor), clock)
         self._conditions_monitor = conditions_monitor or ConditionsMonitor()
         self._memory_monitor = memory_monitor
-        #: Arms that were built while others were. The memory in use does not show what such an arm
-        #: uses: it is what its worker frees at its end.
-        self._built_side_by_side: set[str] = set()
-        self._conditions: dict[str, Conditions] = {}
+        self._is_on_cpu = config.question.device == "cpu"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.supervisor.close()
+
+    def stop_compiling(self) -> None:
+        """Stop the compilation of the packages that the workers import."""
+        if self.config.bytecode:
+            self.config.bytecode.stop()
 
     def start_reference(
         self, planned: Arm, process: int, seconds: float = math.inf, *, quick: bool = False
@@ -67,9 +81,9 @@ class WorkerSession(WorkerPool):
         """
         options = planned.options | ({protocol.QUICK_REFERENCE: True} if quick else {})
         reference = msgspec.structs.replace(planned, id=REFERENCE, options=options)
-        yield from self.spawn(reference, process)
-        if self.is_running(REFERENCE):
-            self.workers[REFERENCE].correctness_seconds = seconds
+        yield from self.pool.spawn(reference, process)
+        if self.pool.is_running(REFERENCE):
+            self.pool.workers[REFERENCE].correctness_seconds = seconds
 
     def create_models(self) -> Iterator[RunEvent]:
         """Wait until the reference worker has written weights and inputs.
@@ -77,31 +91,49 @@ class WorkerSession(WorkerPool):
         The other workers create the model meanwhile. Those that have not ended are killed and
         forgotten when half of the memory that was free is taken: the model is a large one.
         """
-        create: list[str] = []
         self.compute_reference()
-        is_half_taken = self.headroom.watch_half()
-        while not self.is_ready_or_ended(REFERENCE):
-            for arm in self.running():
-                if arm not in {REFERENCE, *create} and self.workers[arm].has_imported:
-                    create.append(arm)
-                    self.send(arm, commands.CreateModel())
-            yield from self.receive(POLL_SECONDS)
+        is_half_taken = self.pool.headroom.watch_half()
+        while not self.pool.is_ready_or_ended(REFERENCE):
+            for worker in self.pool.running():
+                is_new = worker.arm != REFERENCE and commands.CreateModel not in worker.sent
+                if is_new and Imported in worker.answers:
+                    self.pool.send(worker.arm, commands.CreateModel())
+            yield from self.pool.receive(POLL_SECONDS)
             if is_half_taken():
-                for arm in filter(self.is_running, create):
-                    if Created not in self.workers[arm].answers:
-                        yield from self.forget(arm)
+                for worker in self.pool.running():
+                    if commands.CreateModel in worker.sent and Created not in worker.answers:
+                        yield from self.pool.forget(worker.arm)
 
     def compute_reference(self) -> None:
         """Let the reference worker load, write inputs and outputs, and end."""
         for command in (commands.Build(), commands.ComputeOutputs()):
-            self.send(REFERENCE, command)
+            self.pool.send(REFERENCE, command)
 
     def finish_reference(self) -> Iterator[RunEvent]:
-        if self.is_running(REFERENCE):
-            if commands.ComputeOutputs not in self.workers[REFERENCE].sent:
+        if self.pool.is_running(REFERENCE):
+            if commands.ComputeOutputs not in self.pool.workers[REFERENCE].sent:
                 self.compute_reference()
-            self.workers[REFERENCE].go_on()
-            yield from self.run_until(lambda: not self.is_running(REFERENCE))
+            self.pool.workers[REFERENCE].go_on()
+            yield from self.pool.run_until(lambda: not self.pool.is_running(REFERENCE))
+
+    def check_memory(self) -> Iterator[RunEvent]:
+        """Let the reference worker allocate a known amount, and read what the device counts."""
+        monitor = self._memory_monitor
+        if monitor is None:
+            return
+        deferred: list[RunEvent] = []
+        # The first allocation creates the worker's context, which takes memory too.
+        yield from self.pool.send_and_wait([REFERENCE], commands.Allocate(1))
+        if not self.pool.is_running(REFERENCE):
+            return
+        before = monitor.used_bytes()
+        self.pool.headroom.idle_bytes = before or 0
+        yield from self.pool.send_and_wait([REFERENCE], commands.Allocate(KNOWN_BYTES), deferred)
+        seen = increase(before, monitor.used_bytes())
+        yield from deferred
+        if self.pool.is_running(REFERENCE):
+            yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=seen)
+            yield from self.pool.send_and_wait([REFERENCE], commands.Allocate(0))
 
     def start(
         self,
@@ -118,34 +150,20 @@ class WorkerSession(WorkerPool):
         interrupted build may have left them. Wait for the imports of `awaited`, by default for all.
         Stop early when the reference worker has failed, because nothing can be compared without it.
         """
-        processors = self.config.header.machine.cpu.usable_processors
+        pool, processors = self.pool, self.config.header.machine.cpu.usable_processors
         most = processors + processors // 2
         for planned, process in arms:
-            yield from self.run_until(lambda: len(self.importing()) < most)
-            if self.has_failed(REFERENCE):
+            yield from pool.run_until(lambda: len(pool.importing()) < most)
+            if pool.has_failed(REFERENCE):
                 return
             if planned.id not in built:
-                self.clear_caches(planned.id)
-            self._built_side_by_side.discard(planned.id)
-            yield from self.spawn(planned, process, repeat)
+                pool.clear_caches(planned.id)
+            yield from pool.spawn(planned, process, repeat)
         if repeat:
-            self.kill_standbys()
-        yield from self.run_until(
-            lambda: not any(awaited is None or arm in awaited for arm in self.importing())
+            pool.standbys.end_all()
+        yield from pool.run_until(
+            lambda: not any(awaited is None or arm in awaited for arm in pool.importing())
         )
-
-    def build_side_by_side(
-        self, builds: SideBySideBuilds, choose: ChooseBuild, shall_pause: Callable[[], bool]
-    ) -> Iterator[RunEvent]:
-        """Go on with `builds` until none is left or they shall pause; `build` warms each arm up."""
-        for run_event in builds.run(choose, shall_pause):
-            if isinstance(run_event, BuildStarted):
-                self._built_side_by_side.add(run_event.arm)
-            elif isinstance(run_event, WorkerReported) and isinstance(
-                run_event.worker_event, Built
-            ):
-                self.headroom.update_from(self.workers[run_event.arm].pid)
-            yield run_event
 
     def build(
         self, arm: str, limit: BuildLimit | None = None, end: float = math.inf
@@ -155,78 +173,53 @@ class WorkerSession(WorkerPool):
         An arm that was built side by side with others only warms up, if it has not yet. A build
         that exceeds the limit is killed; one that has not ended at `end` is killed and forgotten.
         """
-        if not self.is_running(arm):
+        if not self.pool.is_running(arm):
             return
-        worker = self.workers[arm]
+        worker = self.pool.workers[arm]
         if limit is not None:
             worker.build_limit = limit
         deferred: list[RunEvent] = []
-        yield from self._measure_build(worker, self._build(worker, deferred, end), deferred)
-        if not self.is_ready_or_ended(arm):
-            yield from self.forget(arm)
-        else:
-            deferred += self.find_and_pause_busy([arm])
-        yield from deferred
-
-    def _build(self, worker: Worker, deferred: list[RunEvent], end: float) -> Iterator[RunEvent]:
         # A worker that is prepared makes its last steps, even if it is late.
-        end = math.inf if worker.is_prepared else end
-        if not self.is_warmed_up(worker.arm):
-            self.send(worker.arm, commands.WarmUp() if worker.is_prepared else commands.Build())
-        yield from self.run_until(lambda: self.is_ready_or_ended(worker.arm), deferred, end)
-
-    def _measure_build(
-        self, worker: Worker, build: Iterator[RunEvent], deferred: list[RunEvent]
-    ) -> Iterator[RunEvent]:
-        """Yield the events of a build; put the memory that it adds into `deferred`."""
-        if self._memory_monitor is None or worker.arm in self._built_side_by_side:
-            yield from build
-            return
-        with self._memory_monitor.peak() as memory:
-            for run_event in build:
+        is_prepared = worker.is_prepared
+        monitor = None if worker.built_beside_others else self._memory_monitor
+        with monitor.peak() if monitor else contextlib.nullcontext() as memory:
+            if not self.pool.is_warmed_up(arm):
+                self.pool.send(arm, commands.WarmUp() if is_prepared else commands.Build())
+            for run_event in self.pool.run_until(
+                lambda: self.pool.is_ready_or_ended(arm), deferred, math.inf if is_prepared else end
+            ):
                 yield run_event
-                if isinstance(run_event, WorkerReported) and isinstance(
-                    run_event.worker_event, Engagement
-                ):
+                reported = isinstance(run_event, WorkerReported) and run_event.worker_event
+                if memory and isinstance(reported, Engagement):
                     memory.serves = True
                     memory.sample()
-        measured = memory.result(worker.arm, worker.process)
-        self.headroom.update(measured)
-        deferred.append(measured)
-
-    def _measure_end(self, arm: str, end: Iterator[RunEvent]) -> Iterator[RunEvent]:
-        """Yield the events of the end of one worker, then the memory that it used and now frees."""
-        monitor = self._memory_monitor
-        if monitor is None or arm not in self._built_side_by_side or self.builds_standbys():
-            yield from end
-            return
-        used = monitor.used_bytes()
-        yield from end
-        freed = added_bytes(monitor.used_bytes_after_release(used), used)
-        yield DeviceMemory(
-            arm=arm,
-            process=self.process_number(arm),
-            peak_bytes=freed,
-            total_bytes=monitor.total_bytes,
-            source="freed",
-        )
+        if memory:
+            measured = memory.result(arm, worker.process)
+            self.pool.headroom.update(measured)
+            deferred.append(measured)
+        if not self.pool.is_ready_or_ended(arm):
+            yield from self.pool.forget(arm)
+        else:
+            deferred += _find_and_pause_busy([worker])
+        yield from deferred
 
     def prepare(self, arms: Iterable[str], end: float = math.inf) -> Iterator[RunEvent]:
         """Let several arms load and build at the same time, and warm up.
 
         A worker that has not built at `end`, by the clock of the session, is killed and forgotten.
         """
-        waiting = [arm for arm in arms if self.is_running(arm)]
+        pool = self.pool
+        waiting = list(filter(pool.is_running, arms))
         for arm in waiting:
-            self._built_side_by_side.add(arm)
-            if not self.workers[arm].has_begun_build:
-                self.send(arm, commands.Prepare())
-        yield from self.run_until(
-            lambda: all(self.is_built(arm) or not self.is_running(arm) for arm in waiting), end=end
+            pool.workers[arm].built_beside_others = True
+            if commands.Prepare not in pool.workers[arm].sent:
+                pool.send(arm, commands.Prepare())
+        yield from pool.run_until(
+            lambda: all(pool.is_built(arm) or not pool.is_running(arm) for arm in waiting), end=end
         )
         for arm in waiting:
-            if self.is_running(arm) and not self.is_built(arm):
-                yield from self.forget(arm)
+            if pool.is_running(arm) and not pool.is_built(arm):
+                yield from pool.forget(arm)
         yield from self.warm_up(waiting)
 
     def warm_up(self, arms: Iterable[str]) -> Iterator[RunEvent]:
@@ -234,57 +227,37 @@ class WorkerSession(WorkerPool):
 
         Each visit chooses its number of calls anew, so calls may be slower here.
         """
-        built = list(filter(self.is_built, arms))
-        prepared = list(filter(self.is_prepared, built))
-        if self.config.question.device == "cpu":
+        built = list(filter(self.pool.is_built, arms))
+        prepared = list(filter(self.pool.is_prepared, built))
+        if self._is_on_cpu:
             for arm in prepared:
                 yield from self.build(arm)
             return
-        for arm in prepared:
-            self.send(arm, commands.WarmUp())
-        yield from self.run_until(lambda: all(map(self.is_ready_or_ended, prepared)))
-        yield from self.find_and_pause_busy(built)
+        yield from self.pool.send_and_wait(prepared, commands.WarmUp())
+        yield from _find_and_pause_busy([self.pool.workers[arm] for arm in built])
 
-    def check_memory(self) -> Iterator[RunEvent]:
-        """Let the reference worker allocate a known amount, and read what the device counts."""
-        if self._memory_monitor is None:
-            return
+    def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
+        """Time the calls of one visit; there is no `last_visit` if the worker ended meanwhile."""
+        worker = self.pool.workers[arm]
         deferred: list[RunEvent] = []
-        # The first allocation creates the worker's context, which takes memory too.
-        yield from self.send_and_wait(REFERENCE, commands.Allocate(1))
-        if not self.is_running(REFERENCE):
-            return
-        before = self._memory_monitor.used_bytes()
-        self.headroom.idle_bytes = before or 0
-        yield from self._send_and_defer(REFERENCE, commands.Allocate(KNOWN_BYTES), deferred)
-        seen = increase(before, self._memory_monitor.used_bytes())
-        yield from deferred
-        if self.is_running(REFERENCE):
-            yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=seen)
-            yield from self.send_and_wait(REFERENCE, commands.Allocate(0))
-
-    def send_and_wait(self, arm: str, command: commands.Command) -> Iterator[RunEvent]:
-        deferred: list[RunEvent] = []
-        yield from self._send_and_defer(arm, command, deferred)
+        before = self._conditions_monitor.read_counters(worker.pid)
+        self.pool.send(arm, commands.Visit(shape, number))
+        yield from self.pool.run_until(
+            lambda: worker.last_visit is not None or worker.outcome is not None, deferred
+        )
+        worker.pause_busy()
+        worker.last_conditions = self._conditions_monitor.conditions_since(before, worker.pid)
+        processes.wait_until_idle(worker.pid)
         yield from deferred
 
-    def _send_and_defer(
-        self, arm: str, command: commands.Command, deferred: list[RunEvent]
-    ) -> Iterator[RunEvent]:
-        """Send and wait; the last event goes to `deferred`, see `WorkerPool.run_until`."""
-        self.send(arm, command)
-        yield from self.run_until(lambda: self.is_ready_or_ended(arm), deferred)
-        self.workers[arm].pause_busy()
-
-    def measure_energy(
-        self, arm: str, shape: Shape, command: commands.Command
-    ) -> Iterator[RunEvent]:
+    def measure_energy(self, arm: str, shape: Shape, command: Command) -> Iterator[RunEvent]:
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.energy_joules()
-        yield from self._send_and_defer(arm, command, deferred)
+        yield from self.pool.send_and_wait([arm], command, deferred)
         joules = increase(before, self._conditions_monitor.energy_joules())
         yield from deferred
-        yield EnergyMeasured(arm=arm, process=self.process_number(arm), shape=shape, joules=joules)
+        process = self.pool.workers[arm].process
+        yield EnergyMeasured(arm=arm, process=process, shape=shape, joules=joules)
 
     def try_new_shapes(
         self, arms: Collection[str], limit_seconds: float | None = None
@@ -295,43 +268,59 @@ class WorkerSession(WorkerPool):
         length, and is killed if one takes longer.
         """
         for arm in arms:
-            if limit_seconds is not None:
-                self.workers[arm].new_shape_seconds = limit_seconds
-            self.send(arm, commands.TryNewShapes(short=limit_seconds is not None))
-        yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))
-        for arm in arms:
-            self.workers[arm].pause_busy()
+            self.pool.workers[arm].new_shape_seconds = limit_seconds or math.inf
+        command = commands.TryNewShapes(short=limit_seconds is not None)
+        yield from self.pool.send_and_wait(arms, command)
 
-    def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
-        """Time the calls of one visit; there is no `last_visit` if the worker ended meanwhile."""
-        worker = self.workers[arm]
-        deferred: list[RunEvent] = []
-        before = self._conditions_monitor.read_counters(worker.pid)
-        self.send(arm, commands.Visit(shape, number))
-        yield from self.run_until(
-            lambda: worker.last_visit is not None or not self.is_running(arm), deferred
-        )
-        worker.pause_busy()
-        self._conditions[arm] = self._conditions_monitor.conditions_since(before, worker.pid)
-        processes.wait_until_idle(worker.pid)
-        yield from deferred
+    def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
+        """Let running workers check their outputs once more; on a CPU, one after the other.
 
-    def last_conditions(self, arm: str) -> Conditions:
-        return self._conditions[arm]
+        They do not check again before they end or try new shapes, unless they are timed meanwhile.
+        """
+        for together in [[arm] for arm in arms] if self._is_on_cpu else [arms]:
+            yield from self.pool.send_and_wait(together, commands.Check())
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
-        stopping = [arm for arm in self.running() if arms is None or arm in arms]
-        yield from self.check(stopping)
+        stopping = [each for each in self.pool.running() if arms is None or each.arm in arms]
+        yield from self.check([each.arm for each in stopping])
         # What each frees is the memory that it used.
-        in_turn = [
-            arm for arm in stopping if self._memory_monitor and arm in self._built_side_by_side
-        ]
-        for arm in filter(self.is_running, in_turn):
-            yield from self._measure_end(arm, self._stop([arm]))
-        yield from self._stop([arm for arm in stopping if arm not in in_turn])
+        for worker in stopping:
+            if worker.outcome is None and worker.built_beside_others:
+                yield from self._measure_end(worker)
+        yield from self._stop(stopping)
 
-    def _stop(self, arms: Collection[str]) -> Iterator[RunEvent]:
-        for arm in filter(self.is_running, arms):
-            self.send(arm, commands.Stop())
-        yield from self.run_until(lambda: not any(map(self.is_running, arms)))
+    def _stop(self, workers: Collection[Worker]) -> Iterator[RunEvent]:
+        for worker in workers:
+            if worker.outcome is None:
+                self.pool.send(worker.arm, commands.Stop())
+        yield from self.pool.run_until(lambda: all(each.outcome is not None for each in workers))
+
+    def _measure_end(self, worker: Worker) -> Iterator[RunEvent]:
+        """Stop one worker where that shows the memory that it used, which it frees now."""
+        monitor = self._memory_monitor
+        if monitor is None or self.pool.standbys.are_building():
+            return
+        used = monitor.used_bytes()
+        yield from self._stop([worker])
+        freed = added_bytes(monitor.used_bytes_after_release(used), used)
+        yield DeviceMemory(
+            arm=worker.arm,
+            process=worker.process,
+            peak_bytes=freed,
+            total_bytes=monitor.total_bytes,
+            source="freed",
+        )
+
+
+def _find_and_pause_busy(workers: Iterable[Worker]) -> Iterator[BusyWhileIdle]:
+    """Look once for the processes of workers that are busy while all wait, and pause them."""
+    unknown = [each for each in workers if each.outcome is None and each.busy is None]
+    trees = [processes.process_tree(each.directory) for each in unknown]
+    shares = processes.find_busy_processes(itertools.chain(*trees))
+    for worker, tree in zip(unknown, trees, strict=True):
+        worker.busy = tuple(each for each in tree if each in shares)
+        worker.pause_busy()
+        if worker.busy:
+            used = sum(shares[each] for each in worker.busy)
+            yield BusyWhileIdle(arm=worker.arm, process=worker.process, processors=used)

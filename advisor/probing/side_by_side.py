@@ -21,7 +21,7 @@ from advisor.probing.processes import process_tree
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from probes import commands
-from probes.events import Opened
+from probes.events import Imported, Opened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +103,8 @@ class SideBySideBuilds:
         #: Whether builds get processors of their own. The kernel chooses better if a CPU quota is
         #: below the number of visible processors.
         self._confines = not self._is_on_cpu and len(visible) <= usable
-        self._importing: dict[str, NextBuild] = {}
-        self._building: dict[str, Arm] = {}
+        #: Those that have begun and not finished; their workers import first.
+        self._builds: dict[str, NextBuild] = {}
         self._repeated = tuple(repeated)
         self._is_half_taken = pool.headroom.watch_half() if self._repeated else lambda: True
 
@@ -118,18 +118,17 @@ class SideBySideBuilds:
             worker.go_on()
         while True:
             yield from self._start_builds(choose)
-            workers = self._pool.workers
-            imported = [
-                arm for arm in self._importing if arm in workers and workers[arm].has_imported
-            ]
-            for arm in imported:
-                yield from self._send_build(self._importing.pop(arm))
+            for arm in filter(self._pool.is_running, self.running):
+                worker = self._pool.workers[arm]
+                if Imported in worker.answers and commands.Prepare not in worker.sent:
+                    yield self._begin(worker, self._builds[arm])
+                    self._pool.send(arm, commands.Prepare())
             if not self.running or shall_pause():
                 break
             self._start_standbys()
             yield from self._pool.receive(POLL_SECONDS)
             if not self._is_on_cpu:
-                for arm in filter(self._pool.is_prepared, self._building):
+                for arm in filter(self._pool.is_prepared, self._builds):
                     self._pool.send(arm, commands.WarmUp())
             self.forget_ended()
             if not self._confines:
@@ -143,7 +142,7 @@ class SideBySideBuilds:
     @property
     def running(self) -> list[str]:
         """The arms whose builds have begun and not finished, suspended ones included."""
-        return [*self._importing, *self._building]
+        return [*self._builds]
 
     def forget_ended(self) -> None:
         """Release the processors of builds whose workers were ended."""
@@ -152,12 +151,9 @@ class SideBySideBuilds:
 
     def _workers(self) -> list[Worker]:
         """Return the workers that run between the races, reference and standbys included."""
-        pool = self._pool
-        arms = (REFERENCE, *self.running)
-        return [
-            *(pool.workers[arm] for arm in arms if pool.is_running(arm)),
-            *(each.worker for each in pool.standbys.values() if each.worker.outcome is None),
-        ]
+        arms, standbys = {REFERENCE, *self._builds}, self._pool.standbys.workers.values()
+        found = [each for each in self._pool.running() if each.arm in arms]
+        return [*found, *(each for each in standbys if each.outcome is None)]
 
     def _start_standbys(self) -> None:
         """Start standbys while processors are free.
@@ -165,40 +161,39 @@ class SideBySideBuilds:
         On a GPU they load their weights, and build each shape once it is in the caches of the arm.
         """
         pool, standbys = self._pool, self._pool.standbys
-        busy = sum(each.is_busy for each in standbys.values()) + pool.is_running(REFERENCE)
+        busy = sum(each.is_busy for each in standbys.workers.values()) + pool.is_running(REFERENCE)
         free = self.builds_at_once - len(self.running) - busy
         for planned in self._repeated:
-            standby = standbys.get(planned.id)
+            standby = standbys.workers.get(planned.id)
             if not pool.is_running(planned.id):
-                if standby:
-                    pool.supervisor.kill(standbys.pop(planned.id).worker)
+                standbys.end(planned.id)
                 continue
             first = pool.workers[planned.id]
-            if standby and standby.worker.has_begun_build:
-                pool.build_standby(standby, first.built_shapes)
+            if standby and commands.Prepare in standby.sent:
+                standbys.build(standby, first.built_shapes)
             elif free <= 0 or self._is_half_taken():
                 continue
-            elif standby is None and len(standbys) < MOST_STANDBYS:
-                pool.add_standby(planned, first.process + 1)
+            elif standby is None and len(standbys.workers) < MOST_STANDBYS:
+                standbys.add(planned, first.process + 1)
                 free -= 1
-            elif standby and standby.can_build and self._fits(planned):
+            elif standby and standby.is_waiting and self._fits(planned):
                 if first.built_shapes:
-                    pool.build_standby(standby, first.built_shapes)
-                elif Opened not in standby.worker.answers:
-                    pool.supervisor.send(standby.worker, commands.OpenModel())
+                    standbys.build(standby, first.built_shapes)
+                elif Opened not in standby.answers:
+                    pool.supervisor.send(standby, commands.OpenModel())
                 free -= standby.is_busy
 
     def _fits(self, planned: Arm) -> bool:
         """Return whether a standby of the arm may use the GPU beside what is built now."""
-        beside = (*self._building.values(), *(each.planned for each in self._importing.values()))
-        is_alone = planned.builds_alone or any(each.builds_alone for each in beside)
+        beside = (each.planned.builds_alone for each in self._builds.values())
+        is_alone = planned.builds_alone or any(beside)
         fits = self._pool.headroom.fits_another_worker(len(self.running) + 1)
         return not (self._is_on_cpu or is_alone) and fits
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         has_started = False
         while self._shares.has_free():
-            build = choose(len(self.running) + self._pool.builds_standbys())
+            build = choose(len(self.running) + self._pool.standbys.are_building())
             if build is None:
                 break
             has_started = True
@@ -211,30 +206,25 @@ class SideBySideBuilds:
                 own = len(self._shares.of(build.planned.id))
                 threads = max(own, min(self._shares.count, most))
                 yield from self._pool.spawn(build.planned, build.process, compile_threads=threads)
-            self._importing[build.planned.id] = build
+            self._builds[build.planned.id] = build
             if self._has_finished(build.planned.id):
                 self._finish(build.planned.id)
         if self._confines and (self._shares.divide() or has_started):
             for arm in filter(self._pool.is_running, self.running):
                 confine(self._pool.workers[arm].directory, self._shares.of(arm))
 
-    def _send_build(self, build: NextBuild) -> Iterator[RunEvent]:
-        arm = build.planned.id
-        self._building[arm] = build.planned
-        if not self._pool.is_running(arm):
-            return
-        worker = self._pool.workers[arm]
+    def _begin(self, worker: Worker, build: NextBuild) -> BuildStarted:
+        worker.built_beside_others = True
         if build.limit is not None:
             worker.build_limit = build.limit
-        yield BuildStarted(
-            arm=arm,
+        return BuildStarted(
+            arm=worker.arm,
             process=worker.process,
-            processors=len(self._shares.of(arm)),
+            processors=len(self._shares.of(worker.arm)),
             builds_at_once=self._shares.builds_at_once,
             expected_seconds=build.planned.expected_build_seconds,
             expected_seconds_left=build.expected_seconds_left,
         )
-        self._pool.send(arm, commands.Prepare())
 
     def _has_finished(self, arm: str) -> bool:
         return self._pool.is_built(arm) or not self._pool.is_running(arm)
@@ -246,7 +236,7 @@ class SideBySideBuilds:
         reference is known, a check waits.
         """
         pool = self._pool
-        checked = {arm for arm in self._building if pool.workers[arm].phase == "correctness"}
+        checked = {arm for arm in self._builds if pool.workers[arm].phase == "correctness"}
         for arm in checked:
             self._shares.release(arm)
         are_alone = self._is_on_cpu and bool(checked) and not pool.is_running(REFERENCE)
@@ -257,8 +247,7 @@ class SideBySideBuilds:
                 worker.go_on()
 
     def _finish(self, arm: str) -> None:
-        self._importing.pop(arm, None)
-        self._building.pop(arm, None)
+        self._builds.pop(arm, None)
         self._shares.release(arm)
         if not self._pool.is_running(arm):
             return

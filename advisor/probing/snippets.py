@@ -128,7 +128,7 @@ def make_arm(
     file = scripts / f"{name}.py"
     file.write_text(snippet.text, encoding="utf-8")
     script, begun = str(file), time.monotonic()
-    session.snippets[name] = {**options, "script": script, "files": str(files), "begun": begun}
+    session.pool.snippets[name] = {**options, "script": script, "files": str(files), "begun": begun}
     return msgspec.structs.replace(planned, id=name, python=snippet.python)
 
 
@@ -174,8 +174,9 @@ def time_in_turns(
         timed = []
         for name in names:
             follow(session.visit(name, Shape(1), len(rounds)))
-            if visit := session.last_visit(name):
-                disturbance = find_disturbance(visit, session.last_conditions(name), limits)
+            worker = session.pool.workers[name]
+            if visit := worker.last_visit:
+                disturbance = find_disturbance(visit, worker.last_conditions, limits)
                 timed.append(TimedCalls(visit.seconds, disturbance is not None))
         rounds.append(tuple(timed))
     return rounds

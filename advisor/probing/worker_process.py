@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 
 import psutil
 
+from advisor.domain.run_events import Conditions
 from advisor.domain.wire import decode
 from advisor.probing import processes
 from advisor.store.files import open_regular
 from probes import protocol
-from probes.commands import Command, Prepare, Visit
+from probes.commands import Command, Visit
 from probes.events import Built, Created, Event, Imported, PhaseStarted, Prepared, Ready, Visited
 from probes.outcome import Outcome, Phase
 
@@ -74,17 +75,24 @@ class Worker:
     outcome: Outcome | None = None
     #: Types of the commands so far, and of the events that have answered them. After `Created` it
     #: waits for the weights, after `Prepared` for the warm-up.
-    sent: set[type[Command]] = dataclasses.field(default_factory=set)
+    sent: list[type[Command]] = dataclasses.field(default_factory=list)
     answers: set[type[Event]] = dataclasses.field(default_factory=set)
     #: It has answered the last command, after the import and the build.
     is_ready: bool = False
     #: The result of the last visit; None while that is made, and if the worker ended instead.
     last_visit: Visited | None = None
+    #: The conditions during the last visit; not set before the first.
+    last_conditions: Conditions = dataclasses.field(init=False)
     #: Seconds of all suspensions so far, the start of the present one by `clock`, and the
     #: seconds that its phase had left then.
     suspended_seconds: float = 0.0
     suspended_since: float | None = None
     left_seconds: float = NEVER
+    #: Whether it was built while others were. The memory in use does not show what it uses: it is
+    #: what the worker frees at its end.
+    built_beside_others: bool = False
+    #: Messages of a standby, which wait until the repetition begins.
+    messages: list[Event | Outcome] = dataclasses.field(default_factory=list)
     #: Its processes that stay busy while it waits; None if they were not looked for.
     busy: tuple[psutil.Process, ...] | None = None
     #: What it still has to do, and how many phases it may start for the first of these.
@@ -135,27 +143,22 @@ class Worker:
             return file.read(MAX_POLL_BYTES)
 
     @property
-    def has_imported(self) -> bool:
-        return Imported in self.answers
-
-    @property
     def is_waiting(self) -> bool:
         """Whether it runs and has done all that it was sent."""
         return self.outcome is None and not self._unanswered
+
+    @property
+    def is_busy(self) -> bool:
+        return self.outcome is None and bool(self._unanswered) and self.suspended_since is None
 
     @property
     def is_prepared(self) -> bool:
         """Whether it has built everything and waits to warm up."""
         return Prepared in self.answers and Ready not in self.answers and not self._unanswered
 
-    @property
-    def has_begun_build(self) -> bool:
-        """Whether it has received the command `Prepare`."""
-        return Prepare in self.sent
-
     def begin(self, command: Command) -> None:
         """Expect what the worker does for a command, after what it does for earlier ones."""
-        self.sent.add(type(command))
+        self.sent.append(type(command))
         self.is_ready = False
         if isinstance(command, Visit):
             self.last_visit = None

@@ -23,12 +23,11 @@ from advisor.probing.supervisor import DAMAGED
 from advisor.probing.worker_process import Worker
 from advisor.store.store import Store
 from probes import commands, protocol
-from probes.commands import Command
 from probes.shape import Shape
 
 ARM = "exported"
 #: What an honest worker does for a command: phases, and the event with which it answers.
-HONEST: dict[Command, list[str]] = {
+HONEST: dict[commands.Command, list[str]] = {
     commands.Start(): ["import", "imported"],
     commands.Build(): ["open", "build", "correctness", "warmup", "measure", "ready"],
     commands.Prepare(): ["open", "build", "correctness", "prepared"],

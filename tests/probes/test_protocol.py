@@ -61,9 +61,8 @@ def example(kind: inspect.Type, *, bare: bool) -> Any:
 
 @pytest.mark.parametrize("kind", COMMANDS.values())
 def test_a_command_is_documented_and_read_as_it_was_written(kind: type[Command]) -> None:
-    assert "__doc__" in vars(kind)
-    assert kind.__doc__ is not None
-    assert not kind.__doc__.startswith(f"{kind.__name__}(")
+    undocumented = f"{kind.__name__}("  # as a dataclass describes itself
+    assert not (kind.__doc__ or undocumented).startswith(undocumented)
     for bare in (False, True):
         command = example(inspect.type_info(kind), bare=bare)
         assert commands.decode(commands.encode(command)) == command

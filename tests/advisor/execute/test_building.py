@@ -39,10 +39,12 @@ def test_on_a_gpu_builds_wait_only_for_the_references_import_which_has_less_time
     session = types.SimpleNamespace(
         start=start,
         start_reference=start_reference,
-        is_running=lambda arm: arm == REFERENCE,
-        has_started=lambda _: True,
+        pool=types.SimpleNamespace(
+            is_running=lambda arm: arm == REFERENCE,
+            has_started=lambda _: True,
+            send_and_wait=lambda *_: (),
+        ),
         check_memory=lambda: (),
-        send_and_wait=lambda *_: (),
         create_models=lambda: (),
         stop_compiling=lambda: None,
         machine=types.SimpleNamespace(clock=lambda: 0.0),

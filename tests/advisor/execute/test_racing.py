@@ -60,7 +60,7 @@ class SessionWithFailingBaseline(SimulatedSession):
         if arm != BASELINE or number < 4:
             yield from super().visit(arm, shape, number)
             return
-        self._running.discard(arm)
+        self.workers[arm].outcome = Outcome(CRASHED)
         yield WorkerEnded(arm=arm, process=0, outcome=Outcome(CRASHED))
 
 

@@ -387,7 +387,8 @@ def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> 
 def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_at_once_on_a_gpu_if_one_fits(
     device: DeviceKind, end: float, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = mock.MagicMock(is_running={"a", "b"}.__contains__, builds_standbys=lambda: False)
+    session = mock.MagicMock(**{"pool.standbys.are_building": bool})
+    session.pool.is_running = {"a", "b"}.__contains__
     quick = builders.shipped_catalogue().presets.budgets["quick"]
     question = builders.question(device=device, budget=quick)
     answer = built_answers.answer(scores=())
@@ -399,7 +400,7 @@ def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_at_once_on_a_gpu_if_one_fit
 
 
 def test_workers_of_a_repetition_end_where_memory_is_short() -> None:
-    session = mock.MagicMock(is_running=lambda _: False)
+    session = mock.MagicMock(**{"pool.is_running.return_value": False})
     active = active_of(session, new_recorder("ab"), builders.question())
     sessions.exhaust(post_race.free_memory(active))
-    session.kill_standbys.assert_called_once_with()
+    session.pool.standbys.end_all.assert_called_once_with()

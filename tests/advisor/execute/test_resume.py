@@ -31,7 +31,6 @@ from advisor.execute.active_run import Recorder
 from advisor.execute.execution import drop_refused, execute, newest_resumable
 from advisor.probing import session as probing_session
 from advisor.probing.session import WorkerSession
-from advisor.probing.worker_process import Worker
 from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -163,16 +162,12 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    def fill_disk(
-        session: WorkerSession, worker: Worker, deferred: list[RunEvent], _end: float
-    ) -> Iterator[RunEvent]:
-        del deferred
-        yield from session.drop(
-            worker.arm, Failure("disk-full", phase="build", reason="no space is left")
-        )
+    def fill_disk(session: WorkerSession, arm: str, *_: object) -> Iterator[RunEvent]:
+        full = Failure("disk-full", phase="build", reason="no space is left")
+        yield from session.pool.drop(arm, full)
 
     with monkeypatch.context() as full_disk:
-        full_disk.setattr(WorkerSession, "_build", fill_disk)
+        full_disk.setattr(WorkerSession, "build", fill_disk)
         with pytest.raises(NotWritableError):
             sessions.execute_run(context, sessions.short_options("quick"))
     run = newest_resumable(context.store)
@@ -201,21 +196,18 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     memory = sessions.LimitedMemory(4)
     fits_another_worker = memory.fits_another_worker
 
-    real_build = WorkerSession._build
+    real_build = WorkerSession.build
 
-    def build(
-        session: WorkerSession, worker: Worker, deferred: list[RunEvent], end: float
-    ) -> Iterator[RunEvent]:
+    def build(session: WorkerSession, arm: str, *limits: Any, **end: Any) -> Iterator[RunEvent]:
         if fits_another_worker():
-            yield from real_build(session, worker, deferred, end)
+            yield from real_build(session, arm, *limits, **end)
         else:
-            yield from session.drop(
-                worker.arm, Failure("out-of-memory", phase="build", reason="the memory is full")
-            )
+            full = Failure("out-of-memory", phase="build", reason="the memory is full")
+            yield from session.pool.drop(arm, full)
 
     monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: memory)
-    monkeypatch.setattr(WorkerSession, "_build", build)
+    monkeypatch.setattr(WorkerSession, "build", build)
     # The session finds out that memory is short only when the build fails.
     monkeypatch.setattr(memory, "fits_another_worker", lambda *_: True)
     asked = sessions.short_options("quick,alike,narrow/served,narrow/slow", batch_sizes="1,2")

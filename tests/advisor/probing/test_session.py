@@ -72,15 +72,15 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: WorkerSession) ->
         (visited,) = worker_events_of(
             session.visit("quick", Shape(batch_size), number), events.Visited
         )
-        assert session.last_visit("quick") == visited
+        assert session.pool.workers["quick"].last_visit == visited
         assert (visited.shape, visited.round) == (Shape(batch_size), number)
 
     assert outcomes_by_arm(session.stop()) == {"quick": Outcome()}
-    assert not session.is_running("quick")
+    assert not session.pool.is_running("quick")
 
 
 def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: WorkerSession) -> None:
-    scratch = session.scratch_directory("quick")
+    scratch = session.pool.scratch_directory("quick")
     scratch.mkdir(parents=True)
     (scratch / "tmp").write_text("an earlier process put it there", encoding="utf-8")
     again = list(session.start([(QUICK, 1)], built=["quick"]))
@@ -121,8 +121,8 @@ def test_a_model_that_cannot_be_opened_ends_the_reference(session: WorkerSession
         *session.finish_reference(),
     ]
     expect_failure(outcomes_by_arm(received)[REFERENCE], "model-refused")
-    assert session.has_failed(REFERENCE)
-    assert session.is_running(QUICK.id)
+    assert session.pool.has_failed(REFERENCE)
+    assert session.pool.is_running(QUICK.id)
 
 
 def test_models_are_created_before_the_reference_has_written_its_outputs(
@@ -135,7 +135,7 @@ def test_models_are_created_before_the_reference_has_written_its_outputs(
     received += session.build(QUICK.id)
     assert len(worker_events_of(received, events.Created, QUICK.id)) == 1
     assert len(worker_events_of(received, events.Opened, QUICK.id)) == 1
-    assert session.is_warmed_up(QUICK.id)
+    assert session.pool.is_warmed_up(QUICK.id)
     assert outcomes_by_arm([*received, *session.finish_reference()]) == {REFERENCE: Outcome()}
 
 
@@ -149,10 +149,10 @@ def test_workers_whose_models_take_half_of_the_memory_start_again(
     list(session.start([(QUICK, 0), (large, 0)]))
     monitor.total_bytes = (monitor.reads + 2) << 30
     assert outcomes_by_arm(list(session.create_models()))[large.id] == Outcome()
-    assert not session.has_started(large.id)
-    assert not session.has_failed(large.id)
+    assert not session.pool.has_started(large.id)
+    assert not session.pool.has_failed(large.id)
     list(session.start([(large, 1)]))
-    assert session.is_running(large.id)
+    assert session.pool.is_running(large.id)
 
 
 def test_device_memory_counts_what_a_build_added(
@@ -201,7 +201,7 @@ def test_a_pause_after_a_section_is_not_measured(
     (counted,) = of_kind(received, run_events.DeviceMemory)
     (energy,) = of_kind(received, run_events.EnergyMeasured)
     assert (checked.seen_bytes, counted.peak_bytes, counted.serving_bytes) == (0, 0, 0)
-    assert session.last_conditions(QUICK.id).seconds < 1
+    assert session.pool.workers[QUICK.id].last_conditions.seconds < 1
     assert energy.joules == 0
 
 
@@ -211,16 +211,17 @@ def test_a_known_allocation_checks_the_memory_counter(
 ) -> None:
     held_bytes = 0
     session = open_session(ConditionsMonitor(), FakeMemory(lambda: share * held_bytes))
+    real_send = session.pool.send
 
     def send(arm: str, command: Allocate) -> None:
         nonlocal held_bytes
         held_bytes = command.bytes
-        WorkerSession.send(session, arm, command)
+        real_send(arm, command)
 
     list(session.start_reference(BASELINE, 0))
     list(session.start([]))
     with monkeypatch.context() as patched:
-        patched.setattr(session, "send", send)
+        patched.setattr(session.pool, "send", send)
         received = list(session.check_memory())
     (checked,) = of_kind(received, run_events.MemoryChecked)
     assert checked.seen_bytes == pytest.approx(share * checked.allocated_bytes)
@@ -264,7 +265,7 @@ def test_files_of_an_interrupted_process_are_not_read(
     (directory / "response.json").write_text('{"status": "completed"}')
     (directory / "events.jsonl").write_text('{"event": "ready"}\n')
     assert not worker_events_of(start_workers(session, QUICK), events.Ready, QUICK.id)
-    assert session.is_running(QUICK.id)
+    assert session.pool.is_running(QUICK.id)
 
 
 def cpu_seconds(processes: list[psutil.Process]) -> float:
@@ -275,14 +276,14 @@ def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(session: Worker
     start_workers(session, QUICK, ALIKE)
     for planned in (QUICK, ALIKE):
         list(session.build(planned.id))
-    found = [psutil.Process(session.workers[each.id].popen.pid) for each in (QUICK, ALIKE)]
+    found = [psutil.Process(session.pool.workers[each.id].popen.pid) for each in (QUICK, ALIKE)]
     processes = found + [child for each in found for child in each.children(recursive=True)]
     assert len(processes) == 4, "two workers and their watchdogs"
     windows = []
     # Polling would use CPU time in all of them; work left over from a build, in the first one only.
     for _ in range(3):
         of_workers, own = cpu_seconds(processes), time.process_time()
-        assert list(session.supervisor.poll(timeout=1.0)) == []
+        assert list(session.pool.supervisor.poll(timeout=1.0)) == []
         windows.append(cpu_seconds(processes) - of_workers + time.process_time() - own)
     assert min(windows) < 0.05, windows
 
@@ -304,9 +305,8 @@ def test_processes_that_stay_busy_are_paused_between_visits(
     assert (found.arm, found.process) == (busy.id, 0)
     assert found.processors > 0.02
     # Of two such processes a busy machine may let one rest.
-    spinning = next(
-        each for each in session.workers[busy.id].busy or () if "while True: pass" in each.cmdline()
-    )
+    paused = session.pool.workers[busy.id].busy or ()
+    spinning = next(each for each in paused if "while True: pass" in each.cmdline())
 
     for arm, runs in ((QUICK.id, False), (busy.id, True), (QUICK.id, False)):
         wait_for_status(spinning, psutil.STATUS_STOPPED)
@@ -314,7 +314,7 @@ def test_processes_that_stay_busy_are_paused_between_visits(
         for _ in session.visit(arm, Shape(2), 1):
             # Before any event of the visit, because the consumer may pause at it.
             wait_for_status(spinning, psutil.STATUS_STOPPED)
-        assert session.last_visit(arm) is not None
+        assert session.pool.workers[arm].last_visit is not None
         assert (cpu_seconds([spinning]) > before) == runs
     wait_for_status(spinning, psutil.STATUS_STOPPED)
     list(session.stop())

@@ -23,7 +23,7 @@ from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares, SideBySideBuilds
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
-from probes.commands import Command, WarmUp
+from probes.commands import BuildNext, Command, Prepare, WarmUp
 from probes.events import Built, Imported, Opened, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
@@ -35,12 +35,17 @@ FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
 
 def build_all(session: WorkerSession, *arms: Arm, at_once: int = 2) -> list[run_events.RunEvent]:
     """Build these arms side by side, in this order; start workers that do not run."""
-    side_by_side = SideBySideBuilds(session, at_once)
-    return list(session.build_side_by_side(side_by_side, taking(arms, session), lambda: False))
+    side_by_side = SideBySideBuilds(session.pool, at_once)
+    return list(side_by_side.run(taking(arms, session), lambda: False))
+
+
+def can_build(standby: Worker) -> bool:
+    return standby.is_waiting and Prepare not in standby.sent
 
 
 def taking(arms: Iterable[Arm], session: WorkerSession) -> ChooseBuild:
-    queue = [NextBuild(each, process=None if session.has_started(each.id) else 0) for each in arms]
+    has_started = session.pool.has_started
+    queue = [NextBuild(each, process=None if has_started(each.id) else 0) for each in arms]
     return lambda _: queue.pop(0) if queue else None
 
 
@@ -54,14 +59,14 @@ def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: WorkerSess
     assert set(began) == {QUICK.id, ALIKE.id}
     assert max(began.values()) < min(ended)
     assert not worker_events_of(built, WarmedUp)
-    assert all(map(session.is_prepared, began))
-    assert not any(map(session.is_warmed_up, began))
+    assert all(map(session.pool.is_prepared, began))
+    assert not any(map(session.pool.is_warmed_up, began))
 
     warmed = list(session.build(QUICK.id))
     assert [each.phase for each in worker_events_of(warmed, PhaseStarted)][:1] == ["warmup"]
     assert worker_events_of(warmed, Ready)
-    assert session.is_warmed_up(QUICK.id)
-    assert not session.is_prepared(QUICK.id)
+    assert session.pool.is_warmed_up(QUICK.id)
+    assert not session.pool.is_prepared(QUICK.id)
     assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome(), ALIKE.id: Outcome()}
 
 
@@ -84,7 +89,7 @@ def test_a_failed_build_leaves_its_processors_to_the_next_one(session: WorkerSes
     start_workers(session)
     built = build_all(session, FAILING, QUICK, at_once=1)
     sessions.expect_failure(outcomes_by_arm(built)[FAILING.id], "build-failed")
-    assert session.is_prepared(QUICK.id)
+    assert session.pool.is_prepared(QUICK.id)
 
 
 SLOW = builders.arm("misbehaving/slow", options={"fault": "slow"})
@@ -104,24 +109,24 @@ def assert_stands_still(worker: Worker) -> None:
 def test_a_suspended_build_stands_still_and_its_time_does_not_count(session: WorkerSession) -> None:
     start_workers(session)
     started = time.monotonic()
-    builds = SideBySideBuilds(session, 2)
+    builds = SideBySideBuilds(session.pool, 2)
     choose = taking([SLOW], session)
 
     def pauses() -> bool:
         """Pause in the middle of the build, which waits for a child."""
         return any(each.name() == "sleep" for each in psutil.Process().children(recursive=True))
 
-    list(session.build_side_by_side(builds, choose, pauses))
+    list(builds.run(choose, pauses))
     assert builds.running == [SLOW.id]
-    worker = session.workers[SLOW.id]
+    worker = session.pool.workers[SLOW.id]
     assert_stands_still(worker)
     assert worker.deadline == NEVER
     pause = 0.3
     time.sleep(pause)
 
-    rest = list(session.build_side_by_side(builds, choose, lambda: False))
+    rest = list(builds.run(choose, lambda: False))
     assert builds.running == []
-    assert session.is_prepared(SLOW.id)
+    assert session.pool.is_prepared(SLOW.id)
     assert worker.suspended_seconds >= pause
     counted = sum(each.build_seconds for each in worker_events_of(rest, Built))
     assert counted + worker.suspended_seconds < time.monotonic() - started
@@ -132,11 +137,11 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
     device: str, session: WorkerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_workers(session)
-    builds = SideBySideBuilds(session, 2)
+    builds = SideBySideBuilds(session.pool, 2)
     monkeypatch.setattr(builds, "_is_on_cpu", device == "cpu")
     checked = builders.arm("misbehaving/checked", options=SLOW.options)
     choose = taking([SLOW, checked], session)
-    found = session.workers
+    found = session.pool.workers
 
     def is_alone_while_checked() -> bool:
         """Check `checked` for one turn; its outputs really are checked too soon to be seen."""
@@ -155,7 +160,7 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
             alone.append(is_alone_while_checked())
         return bool(alone)
 
-    list(session.build_side_by_side(builds, choose, pauses))
+    list(builds.run(choose, pauses))
     assert alone == [device == "cpu"]
 
 
@@ -165,59 +170,58 @@ def test_an_arm_whose_build_ends_as_it_is_suspended_can_warm_up(
 ) -> None:
     """A check of another arm suspends it alone, and a pause all builds."""
     start_workers(session)
-    builds = SideBySideBuilds(session, 2)
+    builds = SideBySideBuilds(session.pool, 2)
     choose = taking([QUICK, SLOW], session)
 
     def pauses() -> bool:
         """Suspend `quick` when `prepared` is in its file and the supervisor has not read it."""
-        if QUICK.id not in builds.running or session.workers[QUICK.id].phase != "open":
+        if QUICK.id not in builds.running or session.pool.workers[QUICK.id].phase != "open":
             return False
-        quick = session.workers[QUICK.id]
+        quick = session.pool.workers[QUICK.id]
         events = quick.directory / protocol.EVENTS
         workers.wait_until(lambda: '"prepared"' in events.read_text())
         if not pauses_all:
             quick.suspend()
         return pauses_all
 
-    list(session.build_side_by_side(builds, choose, pauses))
+    list(builds.run(choose, pauses))
     assert QUICK.id not in builds.running
-    assert session.is_prepared(QUICK.id)
+    assert session.pool.is_prepared(QUICK.id)
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 
 def test_workers_of_a_repetition_import_while_processors_are_free(session: WorkerSession) -> None:
     start_workers(session)
-    builds = SideBySideBuilds(session, 2, repeated=[QUICK])
+    builds = SideBySideBuilds(session.pool, 2, repeated=[QUICK])
     choose = taking([QUICK, HANGING], session)
-    standbys = session.standbys
+    standbys = session.pool.standbys.workers
     received = list(
-        session.build_side_by_side(
-            builds, choose, lambda: QUICK.id in standbys and not standbys[QUICK.id].is_busy
-        )
+        builds.run(choose, lambda: QUICK.id in standbys and not standbys[QUICK.id].is_busy)
     )
-    (process,) = process_tree(standbys[QUICK.id].worker.directory)[-1:]
+    (process,) = process_tree(standbys[QUICK.id].directory)[-1:]
     assert builds.running == [HANGING.id]
     assert len(worker_events_of(received, Imported, QUICK.id)) == 1, "nothing of it is recorded yet"
-    assert_stands_still(standbys[QUICK.id].worker)
+    assert_stands_still(standbys[QUICK.id])
 
     repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
     assert of_kind(repeated, run_events.WorkerSpawned) == [
         run_events.WorkerSpawned(arm=QUICK.id, process=1, repeat=1)
     ]
     assert len(worker_events_of(repeated, Imported, QUICK.id)) == 1
-    assert process in process_tree(session.workers[QUICK.id].directory)
+    assert process in process_tree(session.pool.workers[QUICK.id].directory)
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 
 def test_workers_of_a_repetition_go_on_importing_when_they_are_told(session: WorkerSession) -> None:
     start_workers(session)
-    session.add_standby(QUICK, 1)
-    (waiting,) = (each.worker for each in session.standbys.values())
+    session.pool.standbys.add(QUICK, 1)
+    (waiting,) = session.pool.standbys.workers.values()
     waiting.suspend()
-    session.add_standbys([(QUICK, 1), (ALIKE, 1)])
-    list(session.run_until(lambda: not any(each.is_busy for each in session.standbys.values())))
-    assert [*session.standbys] == [QUICK.id, ALIKE.id]
-    assert session.standbys[QUICK.id].worker is waiting
+    session.pool.standbys.add_all([(QUICK, 1), (ALIKE, 1)])
+    standbys = session.pool.standbys.workers
+    list(session.pool.run_until(lambda: not any(each.is_busy for each in standbys.values())))
+    assert [*standbys] == [QUICK.id, ALIKE.id]
+    assert standbys[QUICK.id] is waiting
 
 
 @pytest.mark.parametrize("builds_alone", [False, True])
@@ -227,23 +231,19 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
     config = sessions.run_config(tmp_path, fake_probes, asked={"device": "cuda"})
     with WorkerSession(config) as session:
         start_workers(session)
-        builds = SideBySideBuilds(session, 2, repeated=[QUICK])
+        builds = SideBySideBuilds(session.pool, 2, repeated=[QUICK])
         hanging = builders.replace(HANGING, builds_alone=builds_alone)
-        standbys, waits = session.standbys, list[bool]()
+        standbys, waits = session.pool.standbys.workers, list[bool]()
 
         def is_warm() -> bool:
-            waits.extend([True] * (QUICK.id in standbys and standbys[QUICK.id].can_build))
-            return len(waits) > 3 or (
-                QUICK.id in standbys and Ready in standbys[QUICK.id].worker.answers
-            )
+            waits.extend([True] * (QUICK.id in standbys and can_build(standbys[QUICK.id])))
+            return len(waits) > 3 or (QUICK.id in standbys and Ready in standbys[QUICK.id].answers)
 
-        received = list(
-            session.build_side_by_side(builds, taking([QUICK, hanging], session), is_warm)
-        )
+        received = list(builds.run(taking([QUICK, hanging], session), is_warm))
         assert builds.running == [HANGING.id]
-        assert session.is_warmed_up(QUICK.id)
+        assert session.pool.is_warmed_up(QUICK.id)
         assert len(worker_events_of(received, Built, QUICK.id)) == 1
-        assert standbys[QUICK.id].can_build == builds_alone
+        assert can_build(standbys[QUICK.id]) == builds_alone
         if builds_alone:
             return
         repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
@@ -252,9 +252,9 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
         assert not worker_events_of(session.prepare([QUICK.id]), Ready, QUICK.id)
 
         for _ in range(2):
-            session.add_standbys([(QUICK, 2), (ALIKE, 2)], built={QUICK.id})
-        list(session.run_until(is_warm))
-        assert not standbys[ALIKE.id].worker.has_begun_build
+            session.pool.standbys.add_all([(QUICK, 2), (ALIKE, 2)], built={QUICK.id})
+        list(session.pool.run_until(is_warm))
+        assert Prepare not in standbys[ALIKE.id].sent
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
 
 
@@ -266,30 +266,31 @@ def test_workers_of_a_repetition_load_weights_and_build_behind_the_first_ones_on
     halfway = builders.arm("misbehaving/stale", options={"fault": "hangs", "from": 4})
     with WorkerSession(sessions.run_config(tmp_path, fake_probes, asked=asked)) as session:
         start_workers(session)
-        builds, standbys = SideBySideBuilds(session, 4, [HANGING, halfway]), session.standbys
+        builds = SideBySideBuilds(session.pool, 4, [HANGING, halfway])
+        standbys = session.pool.standbys.workers
 
         def have_come_far() -> bool:
-            opened = {arm for arm, each in standbys.items() if Opened in each.worker.answers}
-            far = HANGING.id in opened and standbys[halfway.id].worker.built_shapes == 1
-            return far and not session.importing()  # one that is suspended never imports
+            opened = {arm for arm, each in standbys.items() if Opened in each.answers}
+            far = HANGING.id in opened and standbys[halfway.id].built_shapes == 1
+            return far and not session.pool.importing()  # one that is suspended never imports
 
         choose = taking([HANGING, halfway], session)
-        list(session.build_side_by_side(builds, choose, have_come_far))
-        assert standbys[HANGING.id].can_build
-        standby, first = standbys[halfway.id], session.workers[halfway.id]
-        assert (standby.released_shapes, first.built_shapes) == (1, 1)
+        list(builds.run(choose, have_come_far))
+        assert can_build(standbys[HANGING.id])
+        standby, first = standbys[halfway.id], session.pool.workers[halfway.id]
+        assert (standby.sent.count(BuildNext), first.built_shapes) == (0, 1)
         begins_second = PhaseStarted("build", Shape(4))
-        list(session.receive(0.5))
+        list(session.pool.receive(0.5))
         assert begins_second not in standby.messages
         if is_taken:
             list(session.start([(halfway, 1)], repeat=1, built=[halfway.id]))
-            assert standby.released_shapes == 2
+            assert standby.sent.count(BuildNext) == 1
             return
         first.built_shapes = 100_000  # by a worker that reports too many
-        list(session.build_side_by_side(builds, choose, lambda: begins_second in standby.messages))
-        assert standby.released_shapes == 2
-        session.workers.pop(halfway.id)
-        list(session.build_side_by_side(builds, choose, lambda: halfway.id not in standbys))
+        list(builds.run(choose, lambda: begins_second in standby.messages))
+        assert standby.sent.count(BuildNext) == 1
+        session.pool.workers.pop(halfway.id)
+        list(builds.run(choose, lambda: halfway.id not in standbys))
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -299,25 +300,25 @@ def test_arms_warm_up_at_the_same_time_on_a_gpu(
     config = sessions.run_config(tmp_path, fake_probes, asked={"device": device})
     with WorkerSession(config) as session:
         start_workers(session, QUICK, ALIKE)
-        send, others_ready = session.send, list[bool]()
+        send, others_ready = session.pool.send, list[bool]()
 
         def record(arm: str, command: Command) -> None:
             if (arm, command) == (ALIKE.id, WarmUp()):
-                others_ready.append(session.is_warmed_up(QUICK.id))
+                others_ready.append(session.pool.is_warmed_up(QUICK.id))
             send(arm, command)
 
-        monkeypatch.setattr(session, "send", record)
+        monkeypatch.setattr(session.pool, "send", record)
         assert worker_events_of(session.prepare([QUICK.id, ALIKE.id]), Ready, ALIKE.id)
         assert others_ready == [device == "cpu"]
 
 
 def test_a_standby_of_another_process_is_ended(session: WorkerSession) -> None:
     start_workers(session)
-    session.add_standby(QUICK, 1)
-    session.add_standby(ALIKE, 1)
-    ended = [each.worker for each in session.standbys.values()]
+    session.pool.standbys.add(QUICK, 1)
+    session.pool.standbys.add(ALIKE, 1)
+    ended = [*session.pool.standbys.workers.values()]
     list(session.start([(QUICK, 2)], repeat=1))
-    assert not session.standbys
+    assert not session.pool.standbys.workers
     assert not any(process_tree(each.directory) for each in ended)
     assert worker_events_of(session.build(QUICK.id), Ready)
 
@@ -326,19 +327,19 @@ def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(
     session: WorkerSession,
 ) -> None:
     start_workers(session)
-    builds = SideBySideBuilds(session, 1)
-    found = session.workers
+    builds = SideBySideBuilds(session.pool, 1)
+    found = session.pool.workers
 
     def has_started() -> bool:
         """Wait for the process below the watchdog."""
         workers.wait_until(lambda: len(process_tree(found[SLOW.id].directory)) > 1)
         return True
 
-    list(session.build_side_by_side(builds, taking([SLOW], session), has_started))
+    list(builds.run(taking([SLOW], session), has_started))
     worker = found[SLOW.id]
     assert_stands_still(worker)
     failure = Failure("skipped", "build", "no time is left", skip_cause="out-of-time")
-    assert outcomes_by_arm(session.drop(SLOW.id, failure)) == {SLOW.id: Outcome(failure)}
+    assert outcomes_by_arm(session.pool.drop(SLOW.id, failure)) == {SLOW.id: Outcome(failure)}
     builds.forget_ended()
     assert builds.running == []
     assert not process_tree(worker.directory)
@@ -346,7 +347,7 @@ def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(
 
 def test_an_arm_that_is_dropped_before_it_runs_has_an_outcome(session: WorkerSession) -> None:
     failure = Failure("timed-out", phase="build", reason="no time is left")
-    assert outcomes_by_arm(session.drop("quick", failure, 3)) == {"quick": Outcome(failure)}
+    assert outcomes_by_arm(session.pool.drop("quick", failure, 3)) == {"quick": Outcome(failure)}
 
 
 def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
@@ -415,12 +416,12 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
         start_workers(session)
         choose = taking([QUICK, ALIKE], session)
         found: list[set[int]] = []
-        for each in session.build_side_by_side(SideBySideBuilds(session, 2), choose, lambda: False):
+        for each in SideBySideBuilds(session.pool, 2).run(choose, lambda: False):
             if isinstance(each, run_events.BuildStarted):
-                processors = os.sched_getaffinity(session.workers[each.arm].popen.pid)
+                processors = os.sched_getaffinity(session.pool.workers[each.arm].popen.pid)
                 # The second build gets all of them if the first one has finished by then.
                 assert len(processors) == each.processors
                 found.append(processors)
         assert found[0] < visible
         for arm in (QUICK.id, ALIKE.id):
-            assert os.sched_getaffinity(session.workers[arm].popen.pid) == visible
+            assert os.sched_getaffinity(session.pool.workers[arm].popen.pid) == visible

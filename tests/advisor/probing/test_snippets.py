@@ -222,7 +222,7 @@ def test_only_the_arm_with_a_missing_interpreter_ends(
     assert failure.phase == "start"
     assert failure.reason == f"{missing.python} cannot be started: No such file or directory"
     assert failure.fix
-    assert not session.is_running(missing.id)
+    assert not session.pool.is_running(missing.id)
     assert list(session.build(missing.id)) == []
     assert sessions.worker_events_of(session.build("quick"), Ready)
 
@@ -233,7 +233,7 @@ def test_no_arm_starts_when_the_reference_does_not(
     missing = builders.replace(sessions.BASELINE, python=str(tmp_path / "missing"))
     up = [*session.start_reference(missing, 0), *session.start([(sessions.QUICK, 0)])]
     assert list(sessions.outcomes_by_arm(up)) == [REFERENCE]
-    assert not session.is_running("quick")
+    assert not session.pool.is_running("quick")
 
 
 def test_a_full_disk_of_the_scratch_directory_is_a_user_error(
@@ -263,15 +263,14 @@ def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: 
     with WorkerSession(run_config) as session:
         list(session.start_reference(sessions.BASELINE, 0))
         list(session.start([(sessions.ALIKE, 0), (sessions.QUICK, 0)]))
-        folders = {arm: temporary_folder_of(worker) for arm, worker in session.workers.items()}
+        folders = {arm: temporary_folder_of(worker) for arm, worker in session.pool.workers.items()}
         assert {*folders} == {REFERENCE, sessions.ALIKE.id, sessions.QUICK.id}
         for arm, folder in folders.items():
             assert folder.resolve().is_relative_to(scratch / arm_directory_name(arm))
             assert folder.is_dir()
             assert len(str(folder)) < SHORT
         list(session.start([(sessions.QUICK, 1)], repeat=1, built={sessions.QUICK.id}))
-        assert (
-            temporary_folder_of(session.workers[sessions.QUICK.id]) == folders[sessions.QUICK.id]
-        ), "a warm build finds the caches of the cold one"
+        again = temporary_folder_of(session.pool.workers[sessions.QUICK.id])
+        assert again == folders[sessions.QUICK.id], "a warm build finds the caches of the cold one"
     for folder in folders.values():
         assert not folder.parent.exists(), "the short names are removed with the workers"

@@ -18,7 +18,6 @@ from probes.accuracy import UserMetric
 from probes.adapter import UnsupportedError, Workflow
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
-from probes.commands import Command
 from probes.runtime import cells
 from probes.runtime.built_worker import BuiltWorker
 from probes.runtime.failures import exception_summary
@@ -70,9 +69,9 @@ Runner = Callable[..., WorkerResult]
 
 @pytest.fixture
 def run_commands(shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> Runner:
-    """Return a function that runs a worker with these commands after `Build`."""
+    """Return a function that runs a worker with these commands between `Build` and `Stop`."""
 
-    def run(*sent: Command, workflow: str = "narrow", **options: Any) -> WorkerResult:
+    def run(*sent: commands.Command, workflow: str = "narrow", **options: Any) -> WorkerResult:
         request = workers.make_request(
             fake_probes / "workflows" / f"{workflow}.py",
             shared,
@@ -80,7 +79,8 @@ def run_commands(shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: path
             options={"unseen": "served", "milliseconds": 1, **options},
         )
         control = tmp_path / f"control-{len(list(tmp_path.iterdir()))}"
-        return workers.run_worker(request, control, commands.Build(), *sent, probes=fake_probes)
+        sent = commands.Build(), *sent, commands.Stop()
+        return workers.run_worker(request, control, *sent, probes=fake_probes)
 
     return run
 
@@ -94,7 +94,7 @@ def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
 
 
 def test_a_visit_reports_its_durations(run_commands: Runner) -> None:
-    answer = run_commands(commands.Visit(Shape(4), 1), commands.Visit(Shape(2), 7), commands.Stop())
+    answer = run_commands(commands.Visit(Shape(4), 1), commands.Visit(Shape(2), 7))
     visits = answer.events_of("visited")
     assert [(batch_size_of(visit), visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
     for visit in visits:
@@ -104,9 +104,7 @@ def test_a_visit_reports_its_durations(run_commands: Runner) -> None:
 
 
 def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(run_commands: Runner) -> None:
-    answer = run_commands(
-        commands.Sustain(Shape(4), 0.1), commands.Visit(Shape(4), 1), commands.Stop()
-    )
+    answer = run_commands(commands.Sustain(Shape(4), 0.1), commands.Visit(Shape(4), 1))
     (sustained,) = answer.events_of("sustained")
     assert batch_size_of(sustained) == 4
     assert sustained["seconds"] >= 0.1
@@ -117,7 +115,7 @@ def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(run_commands
 
 
 def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(run_commands: Runner) -> None:
-    answer = run_commands(commands.Diagnose(), VISIT, commands.Stop())
+    answer = run_commands(commands.Diagnose(), VISIT)
     assert answer.events_of("diagnosed") == []
     assert [("diagnose", size) for size in SIZES] == [
         entry for entry in phases(answer) if entry[0] == "diagnose"
@@ -205,7 +203,7 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
 def test_new_batch_sizes_are_tried_last(
     unseen: str, outcome: str, reason: str | None, run_commands: Runner
 ) -> None:
-    answer = run_commands(commands.TryNewShapes(), commands.Stop(), unseen=unseen)
+    answer = run_commands(commands.TryNewShapes(), unseen=unseen)
     result = answer.events_of("new_shape_result")
     assert [batch_size_of(entry) for entry in result] == [1, 3, 5, 8]
     assert {entry["handling"] for entry in result} == {outcome}
@@ -219,20 +217,20 @@ def test_new_batch_sizes_are_tried_last(
 
 
 def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(run_commands: Runner) -> None:
-    answer = run_commands(commands.TryNewShapes(), commands.Stop(), unseen="wrong")
+    answer = run_commands(commands.TryNewShapes(), unseen="wrong")
     assert [entry["handling"] for entry in answer.events_of("new_shape_result")] == ["wrong"]
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "new-shapes")
     assert "batch size 1" in answer.failure["reason"]
 
 
 def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(run_commands: Runner) -> None:
-    answer = run_commands(VISIT, commands.TryNewShapes(), commands.Stop(), **WRONG_LATER)
+    answer = run_commands(VISIT, commands.TryNewShapes(), **WRONG_LATER)
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "done")
     assert answer.events_of("new_shape_result") == []
 
 
 def test_outputs_are_checked_once_at_the_end(run_commands: Runner) -> None:
-    answer = run_commands(VISIT, commands.Check(), commands.Stop())
+    answer = run_commands(VISIT, commands.Check())
     assert answer.failure is None
     last = [each["event"] for each in answer.events[-3:]]
     assert last == ["ready", "phase_started", "memory_read"]
@@ -240,7 +238,7 @@ def test_outputs_are_checked_once_at_the_end(run_commands: Runner) -> None:
 
 @pytest.mark.parametrize("command", [commands.MeasurePeaks(), commands.ComputeOutputs()])
 def test_a_command_of_another_worker_ends_this_one_normally(
-    command: Command, run_commands: Runner
+    command: commands.Command, run_commands: Runner
 ) -> None:
     assert run_commands(command).failure is None
 
