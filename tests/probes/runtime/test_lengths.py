@@ -161,24 +161,21 @@ def test_what_follows_the_reference_outputs_is_a_phase_of_its_own(
 def test_code_of_a_model_that_asks_for_input_gets_none(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / "asks.py").write_text(
-        "import os\ndef build():\n    raise ValueError(os.readlink('/proc/self/fd/0'))\n"
-    )
-    subject = {"kind": "factory", "name": f"{tmp_path / 'asks.py'}:build"}
+    file = tmp_path / "asks.py"
+    file.write_text("import os\ndef build(): raise ValueError(os.readlink('/proc/self/fd/0'))")
+    subject = {"kind": "factory", "name": f"{file}:build"}
     made = make_reference(stack_server, tmp_path, subject=subject)
-    assert made.failure is not None
-    assert "/dev/null" in made.failure["reason"]
+    assert "/dev/null" in (made.failure or {})["reason"]
 
 
 @pytest.mark.stack
 def test_a_model_without_a_length_is_refused(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / "images.py").write_text(
-        "import torch\ndef build():\n"
-        "    return torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 8, 8),)\n"
-    )
-    subject = {"kind": "factory", "name": f"{tmp_path / 'images.py'}:build"}
+    file = tmp_path / "images.py"
+    made = "torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 8, 8),)"
+    file.write_text(f"import torch\ndef build(): return {made}")
+    subject = {"kind": "factory", "name": f"{file}:build"}
     made = make_reference(stack_server, tmp_path, **{**PASSES, "subject": subject})
     assert made.failure is not None
     assert made.failure["status"] == "model-refused"
