@@ -173,8 +173,8 @@ def test_a_model_without_a_length_is_refused(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "images.py"
-    made = "torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 8, 8),)"
-    file.write_text(f"import torch\ndef build(): return {made}")
+    example = "torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 8, 8),)"
+    file.write_text(f"import torch\ndef build(): return {example}")
     subject = {"kind": "factory", "name": f"{file}:build"}
     made = make_reference(stack_server, tmp_path, **{**PASSES, "subject": subject})
     assert made.failure is not None
