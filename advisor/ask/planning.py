@@ -57,11 +57,12 @@ def _choose_arms(
     if obstacle is not None and obstacle.status != "not-installed":
         return [], [obstacle]
     python = obstacles.environment_interpreter(workflow, machine) if obstacle is None else ""
+    named = {*question.workflows}
     requested = [
         each
         for each in list_arms(workflow, question.device, python)
         if is_chosen(each, question.workflows)
-        and (each.id in question.workflows or not is_on_request(workflow, each, question))
+        and ({each.id, str(each.name)} & named or not is_on_request(workflow, each, question))
     ]
     if not requested:
         return [], [Excluded(workflow.id, "excluded", NOT_NAMED)]

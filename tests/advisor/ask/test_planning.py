@@ -214,6 +214,8 @@ def test_an_arm_on_request_or_a_fallback_is_measured_only_where_it_is_named(
         for names in ((), ("slow",), ("slow/dynamic",))
     }
     assert chosen == {(): ["slow"], ("slow",): ["slow"], ("slow/dynamic",): ["slow/dynamic"]}
+    alone = builders.workflow("slow", arms={"default": DeclaredArm(**limits)})
+    assert [each.id for each in plan(alone, workflows=("slow/default",)).arms][2:] == ["slow"]
     on_gpu = plan(slow, machine=builders.gpu_machine(H100), **ON_GPU)
     assert ("slow/dynamic" in [each.id for each in on_gpu.arms]) == ("on_request" in limits)
 
