@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Any, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from probes.shape import Shape
 
@@ -34,8 +34,10 @@ SUSPENDED = "suspended"
 TEMPORARY_FOLDER = "tmp"
 
 #: Tasks: one pass over the inputs, or new tokens for prompts.
-FORWARD = "forward"
-GENERATE = "generate"
+FORWARD: Final = "forward"
+GENERATE: Final = "generate"
+Device = Literal["cpu", "cuda"]
+Role = Literal["reference", "measure", "serve", "snippet"]
 
 #: Precisions that the catalogue describes, and what stands for the model's own.
 PRECISIONS = ("float32", "float16", "bfloat16")
@@ -105,8 +107,8 @@ class Request:
     subject: dict[str, Any]
     #: One of `PRECISIONS`, or `OWN` for the model's own.
     dtype: str
-    #: `cpu` or `cuda`. The worker's environment variables select the GPU.
-    device: str
+    #: The worker's environment variables select the GPU.
+    device: Device
     batch_sizes: list[int]
     #: Tokens of the input; the longest of several lengths.
     input_tokens: int
@@ -117,7 +119,7 @@ class Request:
     #: `snippet`: run and time a snippet, see `probes.runtime.snippet`. The roles need different
     #: processes, because the allocations of the reference would change the speed of what is
     #: measured.
-    role: str
+    role: Role
     shared_directory: str
     #: Directory of compiler caches and artefacts; it is empty at the first build.
     scratch_directory: str
@@ -136,7 +138,7 @@ class Request:
     #: How outputs are judged: `rubric/accuracy.toml` with the user's tolerance.
     accuracy: dict[str, Any]
     #: `forward`: one pass over the inputs. `generate`: `output_tokens` new tokens for each prompt.
-    task: str = "forward"
+    task: Literal["forward", "generate"] = "forward"
     output_tokens: int = 1
     #: Pairs of input and output tokens, the shortest first, where there are several. Each is
     #: measured at each batch size; output tokens are None for the task `forward`.

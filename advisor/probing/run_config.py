@@ -25,7 +25,11 @@ UNUSED_RULES = {"source", "quantised", "losses"}
 #: Number of input sets that alternate. A call that generates reads many tokens, so two suffice.
 INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
 #: Role of each worker that does not measure an arm, by its id.
-ROLES = {REFERENCE: "reference", SNIPPET: "snippet", BASELINE_SNIPPET: "snippet"}
+ROLES: Mapping[str, protocol.Role] = {
+    REFERENCE: "reference",
+    SNIPPET: "snippet",
+    BASELINE_SNIPPET: "snippet",
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ QUANTISER = pathlib.Path(__file__).parents[2] / "fakes" / "quantiser"
 
 
 def scheme_request(
-    directory: pathlib.Path, scheme: str, fault: str = "", device: str = "cpu"
+    directory: pathlib.Path, scheme: str, fault: str = "", device: protocol.Device = "cpu"
 ) -> protocol.Request:
     """Write an interpreter that has the fake of llm-compressor, and counts its runs."""
     file = directory / "quantiser"
