@@ -85,8 +85,10 @@ def _found_changes(state: RunState, run_event: run_events.RunEvent) -> dict[str,
             return {"platforms": (*state.platforms, run_event.platform)}
         case run_events.Finished():
             return {"finished": True}
-        case _:
+        case run_events.ProvisionalAnswer():
             return {}
+        case _:
+            raise TypeError(f"what changes after {type(run_event).__name__} is not stated")
 
 
 def _processes_after(
