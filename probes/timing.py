@@ -37,7 +37,7 @@ SHORT_CALL_SECONDS = 0.001
 #: A warm-up lasts at most this many times its minimum. It is checked again each time it has grown
 #: by this share.
 MAX_WARMUP, RECHECK_SHARE = 10.0, 0.25
-#: The same limit for long calls, which consist of many steps and were called several times by the
+#: The limit for long calls, which consist of many steps and were called several times by the
 #: check of the outputs.
 MAX_WARMUP_OF_LONG_CALLS = 4.0
 #: How many times the typical call a single call counts at most during the warm-up.

@@ -156,7 +156,7 @@ def make_context() -> Context:
 
 
 def describe_latest(name: str) -> str:
-    """Return that `latest` is not the newest run, and what to do; empty for another name."""
+    """Say that `latest` is not the newest run, and what to do; empty for another name."""
     from advisor.store.runs import GOING_ON
     from advisor.store.store import LATEST
 

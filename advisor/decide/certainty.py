@@ -39,7 +39,7 @@ class Contest:
     """What is decided on: the results with their scores, and draws of the speed-ups."""
 
     results: Results
-    #: Those of all measured arms, best first, also of arms that fail a constraint.
+    #: Scores of all measured arms, best first, also of arms that fail a constraint.
     scores: tuple[ScoredArm, ...]
     question: Question
     catalogue: Catalogue

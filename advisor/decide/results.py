@@ -118,7 +118,7 @@ def _stopped_builds(state: RunState) -> Iterator[results.StoppedBuild]:
 def _log_speedups(
     state: RunState, races: Mapping[Shape, results.RaceResult], baseline: str, arm: str
 ) -> LogSpeedups:
-    """Return those of the race, then those of each repetition that has some."""
+    """Return the speed-ups of the race, then those of each repetition that has some."""
     found: dict[Shape, list[tuple[float, ...]]] = {}
     for shape in races:
         repeated = [

@@ -314,8 +314,8 @@ def potential_of(
     else:
         speedup = limits[sibling]
 
-    arm = ArmName(left_out.workflow, left_out.option or "")
-    score = possible_score(arm, speedup, question, catalogue)
+    name = ArmName(left_out.workflow, left_out.option or "")
+    score = possible_score(name, speedup, question, catalogue)
     if score is None:
         return None
     gain = gains[sibling] if sibling else None
@@ -323,13 +323,13 @@ def potential_of(
 
 
 def possible_score(
-    arm: ArmName, speedup: float, question: Question, catalogue: Catalogue
+    name: ArmName, speedup: float, question: Question, catalogue: Catalogue
 ) -> float | None:
     """Return the score of an arm whose build costs nothing and whose declared facts hold.
 
     None for an arm that then fails a constraint.
     """
-    workflow, rubric = catalogue.by_id[arm.workflow].for_arm(arm.option or ""), catalogue.rubric
+    workflow, rubric = catalogue.by_id[name.workflow].for_arm(name.option or ""), catalogue.rubric
     assumed = {"performance_portability": None, "speedup": speedup, "build_seconds": 0.0}
     facts = grades.ArmFacts({**grades.declared_facts(workflow), **assumed}, evidence={})
     ratings = {each.id: grades.rate(each, facts, rubric) for each in rubric.criteria}

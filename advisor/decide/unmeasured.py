@@ -45,7 +45,7 @@ def list_unmeasured(
     """
     measured = {measurement.arm for measurement in results.measurements}
     workflows = header.catalogue.by_id
-    planned = (
+    of_plan = (
         _planned(each, workflows[each.workflow], header, state, results, early_end)
         for each in state.plan.distinct
         if each.id not in measured
@@ -54,7 +54,7 @@ def list_unmeasured(
         UnmeasuredArm.of(each, workflows[each.workflow].title_of(str(each.name)))
         for each in state.plan.excluded
     )
-    return (*planned, *excluded)
+    return (*of_plan, *excluded)
 
 
 def _planned(

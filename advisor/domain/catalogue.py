@@ -190,7 +190,7 @@ class OtherPrecision(msgspec.Struct, frozen=True):
     title: str
     lines: str
     source: str
-    #: The least one of a GPU.
+    #: The least compute capability of a GPU.
     compute_capability: float
     #: The kernel's names of processor instructions, one of which is enough.
     cpu_flags: frozenset[str] = frozenset()

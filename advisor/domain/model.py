@@ -62,7 +62,7 @@ class ExportedModel(_Model, frozen=True, kw_only=True, tag="exported"):
 
     name: str
     inputs: GivenInputs = ""
-    #: The same as in `FactoryModel`.
+    #: Whether the file is our copy of a program in the memory of the user's program.
     is_copy: bool = False
 
 

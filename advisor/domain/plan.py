@@ -86,7 +86,7 @@ class Excluded(msgspec.Struct, frozen=True):
     status: ExclusionStatus
     reason: str
     fix: str | None = None
-    #: That of the arm; empty where no arm of the workflow is measured.
+    #: The option of the arm; empty where no arm of the workflow is measured.
     option: str = ""
 
     @property

@@ -24,7 +24,7 @@ LARGEST_BATCH = 65536
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a run."""
 
-    #: That of its table in the presets, or its duration.
+    #: The name of its table in the presets, or its duration.
     name: str = ""
     #: Seconds of timing the races.
     measuring_seconds: Annotated[float, msgspec.Meta(gt=0)]
@@ -35,7 +35,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     most_rounds: Annotated[int, msgspec.Meta(ge=4)]
     #: Seconds of further repetitions of the leaders while the decision is OPEN; 0 for none.
     undecided_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    #: The same as a share of the time that the run has taken so far; the longer of both counts.
+    #: These seconds as a share of the time that the run took so far; the longer of both counts.
     undecided_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     #: Number of repetitions of the leading arms in fresh processes.
     repeats: Annotated[int, msgspec.Meta(ge=0)] = 0

@@ -141,8 +141,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     options_as_good: tuple[str, ...] = ()
     #: Points of score that are lost if another arm is really the best; few draws exceed them.
     lost_score: float
-    #: The same as a share of speed: a wrong choice costs as much as this loss of speed. Null where
-    #: performance has no weight, and where no rival can be so much faster.
+    #: The lost score as a share of speed, which costs as much. Null where performance has no
+    #: weight, and where no rival can be so much faster.
     lost_speed: float | None
     speed_regret: SpeedRegret
     #: Further repetitions in fresh processes after which the decision would be clear, from the

@@ -201,7 +201,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return [(each.arm, cell) for each in self.measurements for cell in each.cells]
 
     def untimed(self, shapes: Iterable[Shape]) -> tuple[Shape, ...]:
-        """Return those of the shapes that no arm was timed at; empty for servers."""
+        """Return the shapes at which no arm was timed; empty for servers."""
         raced = {race.shape for race in self.races}
         return tuple(each for each in shapes if raced and each not in raced)
 

@@ -71,7 +71,7 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def divide_processors(usable: Collection[int], share: float) -> tuple[set[int], set[int]]:
-    """Return those of the server, and `share` for the load generator; a single one is for both."""
+    """Return the server's, and `share` of them for the load generator; a single one is for both."""
     ordered = sorted(usable)
     generator = max(1, int(len(ordered) * share))
     return set(ordered[:-generator] or ordered), set(ordered[-generator:])

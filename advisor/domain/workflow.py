@@ -128,7 +128,7 @@ class DeclaredArm(msgspec.Struct, frozen=True, kw_only=True):
     input_formats: tuple[InputFormat, ...] = ()
     #: Devices on which it is measured only if `--workflows` names it, because its build takes long.
     on_request: tuple[DeviceKind, ...] = ()
-    #: It is measured only where a run has found this: that the outputs of another arm of the
+    #: The arm is measured only where a run has found this: that outputs of another arm of the
     #: workflow vary, or that the model convolves images.
     called_for: Literal["nondeterministic", "convolutions"] | None = None
     #: Format of quantised weights; null for native ones.

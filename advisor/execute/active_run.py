@@ -17,7 +17,7 @@ from advisor.store.store import Store
 
 
 class Recorder:
-    """The state of a run in active.
+    """The state of a run, kept up to date while it is executed.
 
     `record_each` stores an event of a stage and folds it into `state` before it asks the stage for
     the next one, so that the stages see the state after their own events.

@@ -153,7 +153,7 @@ def _watch(lifeline: TextIO) -> None:
 
 
 def _is_between_sections(run_event: object) -> bool:
-    """Return whether neither a timed section nor a build is in active."""
+    """Return whether neither a timed section nor a build is going on."""
     return isinstance(run_event, WorkerEnded) or (
         isinstance(run_event, WorkerReported)
         and isinstance(run_event.worker_event, (Visited, Ready))

@@ -99,7 +99,7 @@ def is_complete(state: RunState, arm: str, repeat: int) -> bool:
 
 
 def find_interpreter(catalogue: Catalogue, machine: Machine) -> str:
-    """Return that of the load generator; raise `EnvironmentNotUsableError` where none works."""
+    """Return the load generator's interpreter; raise `EnvironmentNotUsableError` without one."""
     names = [each.load_generator.name for each in catalogue.workflows if each.load_generator]
     if not names:
         raise NoStackError(

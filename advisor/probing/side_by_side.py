@@ -103,7 +103,7 @@ class SideBySideBuilds:
         #: Whether builds get processors of their own. The kernel chooses better if a CPU quota is
         #: below the number of visible processors.
         self._confines = not self._is_on_cpu and len(visible) <= usable
-        #: Those that have begun and not finished; their workers import first.
+        #: Builds that have begun and not finished; their workers import first.
         self._builds: dict[str, NextBuild] = {}
         self._repeated = tuple(repeated)
         self._is_half_taken = pool.headroom.watch_half() if self._repeated else lambda: True

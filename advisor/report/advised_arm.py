@@ -103,7 +103,7 @@ def describe_adjustments(answer: Answer) -> list[str]:
 
 
 def describe_reference(answer: Answer) -> list[str]:
-    """Return that eager PyTorch is its own reference, whose rounding can only be estimated."""
+    """Say that eager PyTorch is its own reference, whose rounding can only be estimated."""
     own = _own_reference(answer)
     itself = f"{EAGER_TITLE} itself in {own}: no higher precision was possible"
     return [f"Errors are differences from {itself}."] if own else []

@@ -213,8 +213,8 @@ def _why_alone(decided: AdvisedAnswer) -> str:
 
 def _planned_arms(answer: Answer) -> list[UnmeasuredArm]:
     """Return the arms that were planned and have no result, the default of each workflow first."""
-    planned = [each for each in answer.unmeasured if each.was_planned]
-    return sorted(planned, key=lambda each: each.option != "default")
+    missing = [each for each in answer.unmeasured if each.was_planned]
+    return sorted(missing, key=lambda each: each.option != "default")
 
 
 def find_mendable_arm(answer: Answer) -> UnmeasuredArm | None:

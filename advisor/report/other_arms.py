@@ -102,7 +102,7 @@ def describe_equals(
 
 
 def describe_small_gain(decided: AdvisedAnswer) -> str:
-    """Return that the advised arm gains little, and whether the baseline is as good; else empty."""
+    """Say that the advised arm gains little, and whether the baseline is as good; else empty."""
     if not decided.decision.gains_little:
         return ""
     if not rivals.is_baseline_as_good(decided):

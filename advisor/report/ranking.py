@@ -56,7 +56,7 @@ class RankingColumn(NamedTuple):
     """A column of the ranking."""
 
     name: str
-    #: It has the unit, since cells have no spaces.
+    #: With the unit, since cells have no spaces.
     head: str
     write: Callable[[RankedArm], str]
     #: Width of the terminal from which screens show it.

@@ -31,7 +31,7 @@ UNIT_LEGENDS = {
     "ms": "ms: typical call, that of the baseline over the speed-up",
     "tok/s": "tok/s: tokens generated per second, all texts of a batch",
 }
-#: The same for servers, which have no batch sizes.
+#: The legend of the speed-up of servers, which have no batch sizes.
 SERVED_LEGEND = "speed-up: ratio of the sustained request rates"
 #: Limits of the answer in a few lines: number of lines from 60 columns on, and columns of a line.
 #: What is copied, which is code, commands and ids of arms in the table, is not wrapped.

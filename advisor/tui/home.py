@@ -68,7 +68,7 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_items(store: Store) -> list[StoredItem]:
-    """Return those that are going on, then the others, each newest first.
+    """Return the runs that are going on, then the others, each newest first.
 
     Nothing is created in an empty store.
     """

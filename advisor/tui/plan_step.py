@@ -130,13 +130,13 @@ class PlanStep(Step):
 
     def _store_left_out(self, draft: DraftRun) -> None:
         """Store the arms by their names, and keep what names none of the table."""
-        planned = draft.plan.distinct
+        arms = draft.plan.distinct
         names = [
             each
             for each in parse_workflows(self.run_options.leave_out, draft.catalogue)
-            if not any(is_named(one.name, [each]) for one in planned)
+            if not any(is_named(one.name, [each]) for one in arms)
         ]
-        names += [str(each.name) for each in planned if each.id in self._left_out]
+        names += [str(each.name) for each in arms if each.id in self._left_out]
         self.change_options(leave_out=",".join(names))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface

@@ -142,7 +142,7 @@ EXAMPLE_LINES = """\
 # torch.export fixes a size of 1, so the example has two rows or more.
 example = tuple(torch.cat([x, x]) if x.dim() and len(x) == 1 else x for x in inputs)
 """
-#: The same with the `shapes` of a program that takes all sizes that the model's code takes.
+#: Also `shapes`, for a program that takes all sizes that the model's code takes.
 EXPORT_LINES = f"""\
 {EXAMPLE_LINES}shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(x.dim())}} for x in example)
 """  # noqa: E501 - the lines are counted, so they are not wrapped

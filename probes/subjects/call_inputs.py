@@ -206,7 +206,7 @@ class ExampleLike(Argument):
     def _take_values(
         self, values: Any, generator: np.random.Generator, shape: tuple[int, ...]
     ) -> Any:
-        """Return those of the example at the same position of its rows."""
+        """Return the example's values at the same position of its rows."""
         if not self.batched:
             return values
         return np.take_along_axis(values, generator.integers(0, len(values), size=shape), axis=0)
