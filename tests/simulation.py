@@ -34,7 +34,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import racing, repetitions
-from advisor.execute.active_run import ActiveRun, Recorder
+from advisor.execute.active_run import ActiveRun, Recorder, TimeSpan
 from advisor.store.store import Store
 from probes.events import Ready, Visited
 from probes.outcome import Outcome
@@ -235,9 +235,10 @@ def active_of(
     recorder: Recorder | RunState,
     question: Question,
     answer_of: Callable[[RunState], Answer] = unexpected,
+    seconds: float = math.inf,
     **changes: Any,
 ) -> ActiveRun:
-    """Return a run in progress on a simulated machine, with the shipped limits of visits."""
+    """Return a run in progress since second 0 of a simulated machine, with the shipped presets."""
     if isinstance(recorder, RunState):
         recorder = Recorder(recorder, clock=lambda: 0.0, store=lambda _: None)
     made = ActiveRun(
@@ -245,10 +246,7 @@ def active_of(
         recorder=recorder,
         header=builders.header(question=question),
         store=Store(pathlib.Path(os.devnull)),
-        clock=session.machine.clock,
-        seconds=math.inf,
-        races_end=math.inf,
-        end=math.inf,
+        time=TimeSpan(session.machine.clock, 0.0, seconds),
         builds_at_once=1,
         answer_of=answer_of,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
@@ -45,6 +46,39 @@ class Recorder:
             yield self.record(run_event)
 
 
+class TimeSpan(NamedTuple):
+    """The time of a run or of a part of it: stages ask it instead of comparing times themselves."""
+
+    #: Seconds from an arbitrary origin.
+    clock: Callable[[], float]
+    start: float
+    #: Infinite without a limit.
+    seconds: float
+
+    @property
+    def end(self) -> float:
+        return self.start + self.seconds
+
+    def is_over(self) -> bool:
+        return self.clock() >= self.end
+
+    def left(self) -> float:
+        """Return the seconds until its end, 0 after it."""
+        return max(self.end - self.clock(), 0.0)
+
+    def part(self, share: float) -> TimeSpan:
+        """Return what has the same start and this share of its seconds, which may be above 1."""
+        return TimeSpan(self.clock, self.start, share * self.seconds)
+
+    def within(self, seconds: float) -> TimeSpan:
+        """Return the next `seconds`, or what is left if that is less."""
+        return TimeSpan(self.clock, self.clock(), min(seconds, self.left()))
+
+    def share_of(self, index: int, count: int) -> TimeSpan:
+        """Return part `index` of `count`, which share what is left equally."""
+        return self.within(self.left() / (count - index))
+
+
 @dataclasses.dataclass(frozen=True)
 class ActiveRun:
     """The workers, the record and the rules of one run."""
@@ -54,13 +88,7 @@ class ActiveRun:
     header: Header
     #: Earlier runs.
     store: Store
-    #: Seconds from an arbitrary origin.
-    clock: Callable[[], float]
-    #: Seconds of the run, and when the last build and race end, and the run, by `clock`; infinite
-    #: without a limit.
-    seconds: float
-    races_end: float
-    end: float
+    time: TimeSpan
     builds_at_once: int
     #: Decides on a state before the run has ended.
     answer_of: Callable[[RunState], Answer]
@@ -70,6 +98,11 @@ class ActiveRun:
     @property
     def question(self) -> Question:
         return self.header.question
+
+    @property
+    def races(self) -> TimeSpan:
+        """The time of all builds and races: the rest is for the repetition."""
+        return self.time.part(self.question.budget.race_share)
 
     @property
     def pool(self) -> WorkerPool:

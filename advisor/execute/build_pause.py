@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.execute.active_run import ActiveRun
+from advisor.execute.active_run import ActiveRun, TimeSpan
 from advisor.execute.build_rules import builds_are_over, may_end_by, missing_shapes, unraced_arms
 from advisor.execute.remaining import skips_losing_arms
 from advisor.probing.side_by_side import SideBySideBuilds
@@ -31,13 +31,12 @@ class BuildPause:
         self._early = early
         self._is_first = not active.state.has_raced
         self._presets = active.header.catalogue.presets.builds
-        self._due = active.clock() + (
-            self._presets.first_race_seconds - active.state.at
-            if self._is_first
-            else self._presets.race_interval_seconds
-        )
-        #: Time until which a race that is due waits for arms that are nearly built.
-        self._last = math.inf
+        clock, now = active.time.clock, active.time.clock()
+        self._due = TimeSpan(clock, now, self._presets.race_interval_seconds)
+        if self._is_first:
+            self._due = TimeSpan(clock, now - active.state.at, self._presets.first_race_seconds)
+        #: Until when a race that is due waits for arms that are nearly built.
+        self._last: TimeSpan = active.time
 
     def is_due(self) -> bool:
         active, baseline = self._active, self._active.state.plan.baseline.id
@@ -47,17 +46,16 @@ class BuildPause:
             return True
         if not builds_are_over(active) and not self._is_worth_a_race():
             return False
-        now = active.clock()
-        self._last = min(self._last, now + NEARLY_BUILT_SECONDS, active.end)
+        self._last = self._last.within(NEARLY_BUILT_SECONDS)
         running = self._awaited_arms()
         may_wait = any(map(self._is_nearly_built, running)) or self._expects_others(running)
-        return now >= self._last or not may_wait
+        return self._last.is_over() or not may_wait
 
     def _is_worth_a_race(self) -> bool:
         active = self._active
         if not unraced_arms(active):
             return False
-        if active.clock() >= self._due:
+        if self._due.is_over():
             return True
         if self._is_first:
             running = {each.id for each in self._awaited_arms()}
@@ -95,7 +93,7 @@ class BuildPause:
         if missing and self._is_first and self._active.question.device != "cpu":
             return self._is_quick_so_far(planned, missing)
         is_short = planned.is_built_within(self._presets.first_race_seconds)
-        is_late = self._is_first and self._active.clock() >= self._due
+        is_late = self._is_first and self._due.is_over()
         is_last = missing == 1 and len(self._active.question.shapes) > 1
         return missing == 0 or (is_last and is_short and not is_late)
 
@@ -105,7 +103,7 @@ class BuildPause:
         A race would suspend it, and would soon be followed by another one.
         """
         process = self._active.state.last_process(planned.id)
-        now = self._presets.first_race_seconds - (self._due - self._active.clock())
+        now = self._due.clock() - self._due.start
         since = now if process.building_since is None else process.building_since
         last = [each.build_seconds for each in process.built.values()][-1:]
         end = max(now, since + max(now - since, *last, 0.0) * missing)

@@ -16,7 +16,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.text import format_number, write_count, write_duration
 from advisor.execute import racing, remaining
-from advisor.execute.active_run import ActiveRun
+from advisor.execute.active_run import ActiveRun, TimeSpan
 from advisor.probing.worker_process import BuildLimit
 from probes.outcome import Failure
 from probes.shape import Shape
@@ -214,13 +214,11 @@ def _too_long(planned: Arm, limit: BuildLimit | None, active: ActiveRun) -> Fail
         expected = format_number(seconds, digits=2)
         reason = f"not built: {expected} s expected, {limit.shortfall}"
         return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
-    left_seconds, needed_seconds = active.races_end - active.clock(), seconds + IMPORT_SECONDS
+    left_seconds, needed_seconds = active.races.left(), seconds + IMPORT_SECONDS
     # Before the first race, an arm to compare with is worth its time.
     if not active.state.has_raced or needed_seconds <= left_seconds:
         return None
-    needed, left = (
-        format_number(max(each, 0.0), digits=2) for each in (needed_seconds, left_seconds)
-    )
+    needed, left = (format_number(each, digits=2) for each in (needed_seconds, left_seconds))
     reason = f"not built: {needed} s expected with its import, and {left} s were left"
     fix = more_time(active.state, active.question)
     return Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
@@ -256,11 +254,11 @@ def builds_are_over(active: ActiveRun) -> bool:
     others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
     rivals = others - state.failed_arms or arms
     if rivals & {*state.raced_arms, *unraced_arms(active)}:
-        late = (active.races_end + active.end) / 2
+        late = active.time.part((1 + active.question.budget.race_share) / 2)
         running = [each for each in plan.arms if active.pool.is_building(each.id)]
         may_go_on = any(may_end_by(late, each, active) for each in running)
-        return active.clock() >= (late if may_go_on else active.races_end)
-    return active.clock() >= active.end + active.seconds / 2
+        return (late if may_go_on else active.races).is_over()
+    return active.time.part(1.5).is_over()
 
 
 def unraced_arms(active: ActiveRun) -> list[str]:
@@ -271,17 +269,15 @@ def unraced_arms(active: ActiveRun) -> list[str]:
     return [arm for arm in built if arm not in known and state.plan.baseline.id in built]
 
 
-def may_end_by(end: float, planned: Arm, active: ActiveRun) -> bool:
+def may_end_by(time: TimeSpan, planned: Arm, active: ActiveRun) -> bool:
     """Return whether its missing shapes are expected by then; True where nothing is known."""
     seconds = planned.expected_build_seconds
     since = active.state.last_process(planned.id).building_since
     if seconds is None or since is None:
         return True
-    if is_overdue(planned, active.state):
-        return False
     spent = active.state.at - since
     expected = seconds * missing_shapes(active, planned.id) / len(active.question.shapes)
-    return active.clock() + expected - spent <= end
+    return not is_overdue(planned, active.state) and expected - spent <= time.left()
 
 
 def missing_shapes(active: ActiveRun, arm: str) -> int:

@@ -114,7 +114,7 @@ def _prepare(active: ActiveRun, arms: Sequence[Arm]) -> Iterator[RunEvent]:
 
 
 def end_builds(active: ActiveRun, builds: SideBySideBuilds) -> Iterator[RunEvent]:
-    over = f"the time for builds, a part of the {active.seconds:g} s, was over"
+    over = f"the time for builds, a part of the {active.time.seconds:g} s, was over"
     fix = more_time(active.state, active.question)
     failure, cut_off = (
         Failure("skipped", "build", f"{what}: {over}", fix, skip_cause="out-of-time")
@@ -158,7 +158,7 @@ def _start_reference(active: ActiveRun) -> Iterator[RunEvent]:
     yield from active.session.start_reference(
         state.plan.baseline,
         state.next_process_number(REFERENCE),
-        _seconds_of_quick_reference(active) if is_quick else share * active.seconds,
+        _seconds_of_quick_reference(active) if is_quick else share * active.time.seconds,
         quick=is_quick,
     )
 
@@ -179,7 +179,7 @@ def _needs_quick_reference(active: ActiveRun) -> bool:
 
 def _seconds_of_quick_reference(active: ActiveRun) -> float:
     """Return what is left of the run after the import of a new worker."""
-    return round(active.end - active.clock() - build_rules.IMPORT_SECONDS, 1)
+    return round(active.time.left() - build_rules.IMPORT_SECONDS, 1)
 
 
 def _slow_references(state: RunState) -> list[bool]:

@@ -21,7 +21,7 @@ from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import building, post_race, racing, remaining, repetitions, servers, starts
-from advisor.execute.active_run import ActiveRun, Recorder
+from advisor.execute.active_run import ActiveRun, Recorder, TimeSpan
 from advisor.execute.build_rules import builds_are_over
 from advisor.execute.quiet import activity_reader, wait_until_quiet
 from advisor.probing.bytecode import compiled_bytecode
@@ -141,22 +141,19 @@ def _execute_steps(
             context.clock,
         ) as session,
     ):
+        time = TimeSpan(context.clock, context.clock(), question.seconds)
         if question.load is not None:
-            yield from servers.measure_servers(session, recorder, question.load, context.clock)
+            yield from servers.measure_servers(session, recorder, question.load, time)
             yield Finished()
             return
         # The first decision needs it and would wait for it, while builds are suspended.
         threading.Thread(target=importlib.import_module, args=("scipy.special",)).start()
-        start, seconds = context.clock(), question.seconds
         active = ActiveRun(
             session=session,
             recorder=recorder,
             header=header,
             store=context.store,
-            clock=context.clock,
-            seconds=seconds,
-            races_end=start + seconds * question.budget.race_share,
-            end=start + seconds,
+            time=time,
             builds_at_once=building.builds_at_once(header),
             answer_of=functools.partial(answer_from_state, header, while_running=True),
             to_skip=to_skip,

@@ -17,8 +17,8 @@ from probes.commands import Diagnose, Sustain
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
 ABBA = (0, 1, 1, 0)
-#: Share of the remaining time for new shapes, if the leaders alone try any.
-SHARE_OF_NEW_SHAPES = 1 / 3
+#: Of so many equal parts of the remaining time, new shapes have one if the leaders alone try any.
+PARTS_OF_TIME = 3
 
 
 def measure_further(active: ActiveRun) -> Iterator[RunEvent]:
@@ -37,7 +37,7 @@ def measure_further(active: ActiveRun) -> Iterator[RunEvent]:
         yield from profile(active, arm)
     build_ahead(active)
     yield from _try_shapes_of_leaders(active)
-    yield from pool.run_until(lambda: not pool.standbys.are_building(), end=active.end)
+    yield from pool.run_until(lambda: not pool.standbys.are_building(), end=active.time.end)
     if pool.standbys.are_building():  # too late for a repetition
         pool.standbys.end_all()
 
@@ -51,13 +51,12 @@ def _try_shapes_of_leaders(active: ActiveRun) -> Iterator[RunEvent]:
     """
     session, pool, budget = active.session, active.pool, active.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
-    if limit > 0 and active.clock() < active.end:
+    if limit > 0 and not active.time.is_over():
         running = [each.id for each in active.state.plan.arms if pool.is_running(each.id)]
         yield from session.check(running)
     # Most of the time that is left is for the repetition.
-    left = SHARE_OF_NEW_SHAPES * (active.end - active.clock())
-    end = active.clock() + min(budget.all_new_shapes_seconds, left)
-    while limit > 0 and active.clock() < end and active.clock() + limit <= active.end:
+    trials = active.time.share_of(0, PARTS_OF_TIME).within(budget.all_new_shapes_seconds)
+    while limit > 0 and not trials.is_over() and limit <= active.time.left():
         answer, plan = active.answer(), active.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [each.id for each in arms if pool.is_running(each.id)]
@@ -100,9 +99,9 @@ def profile(active: ActiveRun, arm: str) -> Iterator[RunEvent]:
     Neither begins after the end of the run. The worker can only be stopped after these shapes.
     """
     pool, budget = active.pool, active.question.budget
-    if active.clock() < active.end and pool.is_running(arm):
+    if not active.time.is_over() and pool.is_running(arm):
         yield from pool.send_and_wait([arm], Diagnose())
-    if budget.new_shapes and active.clock() < active.end and pool.is_running(arm):
+    if budget.new_shapes and not active.time.is_over() and pool.is_running(arm):
         yield from active.session.try_new_shapes([arm])
 
 
@@ -114,7 +113,7 @@ def sustain_fastest(active: ActiveRun) -> Iterator[RunEvent]:
     question, state = active.question, active.state
     shape = max(question.shapes)
     pair = arms_by_speed(results_by_shape(state, question), state, shape)[:2]
-    seconds, left = question.budget.sustained_seconds, active.end - active.clock()
+    seconds, left = question.budget.sustained_seconds, active.time.left()
     if not 0 < seconds <= left or len(pair) < len(set(ABBA)):
         return
     for index in ABBA:

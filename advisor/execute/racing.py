@@ -19,7 +19,7 @@ from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import ConditionsRecorded, RaceClosed, RaceOpened, RunEvent
 from advisor.domain.run_state import RunState
-from advisor.execute.active_run import ActiveRun
+from advisor.execute.active_run import ActiveRun, TimeSpan
 from advisor.execute.remaining import oom_beside_others, retained
 from advisor.probing.conditions import find_disturbance
 from advisor.probing.session import WorkerSession
@@ -77,11 +77,11 @@ def measure_visit(
 class RaceEnds(NamedTuple):
     """When a race must end, by its complete rounds."""
 
-    #: Times by the run's clock: with `DECIDING_ROUNDS` rounds or more, and with fewer.
-    decided: float
-    last: float
+    #: With `DECIDING_ROUNDS` rounds or more, and with fewer.
+    decided: TimeSpan
+    last: TimeSpan
 
-    def after(self, rounds: int) -> float:
+    def after(self, rounds: int) -> TimeSpan:
         return self.decided if rounds >= DECIDING_ROUNDS else self.last
 
 
@@ -145,15 +145,14 @@ def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
         for shape in question.shapes
         if shape not in active.state.closed or built - _arms_raced_at(active.state, shape)
     ]
-    measuring_seconds = question.budget.measuring_seconds
-    share = _share_of_measuring_time(active)
-    end = min(active.clock() + measuring_seconds * share, active.races_end)
+    seconds, time = question.budget.measuring_seconds, active.time
+    measuring = active.races.within(seconds * _share_of_measuring_time(active))
     for index, shape in enumerate(open_shapes):
         is_open = shape in active.state.last_groups and shape not in active.state.closed
         planned = tuple(raceable_arms(active))
         if is_open:
             arms = active.state.last_groups[shape]
-        elif active.clock() < active.races_end:
+        elif not active.races.is_over():
             arms = planned
         else:
             needed = new | retained(active.state, question)
@@ -162,11 +161,9 @@ def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open:
             yield RaceOpened(shape=shape, arms=arms)
-        now = active.clock()
-        last = now + max(active.end - now, 0.0) / (len(open_shapes) - index)
+        decided, last = (each.share_of(index, len(open_shapes)) for each in (measuring, time))
         if len(active.state.groups[shape]) == 1:
-            last = min(now + OVERTIME * measuring_seconds, max(last, now + measuring_seconds))
-        ends = RaceEnds(now + max(end - now, 0.0) / (len(open_shapes) - index), last)
+            last = last._replace(seconds=min(max(last.seconds, seconds), OVERTIME * seconds))
         race = replay_race(active.state, shape, question)
         all_arms = {each.id for each in active.state.plan.arms}
         waiting = all_arms - active.state.failed_arms - {*planned}
@@ -174,7 +171,7 @@ def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
         is_early = bool(waiting) and active.pool.headroom.fits_another_worker()
         rule = StopRule(active.decision, question.budget.skips_losing_arms)
         may_end = ends_at_first_look if is_early else rule.may_end
-        yield from _run_rounds(active, race, shape, counts, ends, may_end)
+        yield from _run_rounds(active, race, shape, counts, RaceEnds(decided, last), may_end)
 
 
 def raceable_arms(active: ActiveRun) -> list[str]:
@@ -228,7 +225,7 @@ def _run_rounds(
     session, pool = active.session, active.pool
     first_round = active.state.groups[shape][-1].first_round
     while not race.finished and not may_end(race):
-        if race.rounds >= FEWEST_ROUNDS and active.clock() >= ends.after(race.rounds):
+        if race.rounds >= FEWEST_ROUNDS and ends.after(race.rounds).is_over():
             reason = "the measuring time is spent"
             yield RaceClosed(shape=shape, reason=reason, cause="out-of-time")
             return

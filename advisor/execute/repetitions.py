@@ -88,24 +88,24 @@ def repeat_arms(active: ActiveRun, *, is_further: bool = False) -> Iterator[RunE
     where the last one made another arm lead, which has not been repeated. `is_further` asks for one
     more than there are.
     """
-    question, clock = active.question, active.clock
-    seconds, end = 0.0, None
+    question, time = active.question, active.time
+    seconds, further = 0.0, None
     asked = max(question.budget.repeats, len(active.state.repeats) + is_further)
     for number in itertools.count(1):
         if is_repetition_complete(active.state, number, question):
             continue
-        if clock() >= active.end:
+        if time.is_over():
             return
         if number > asked:
-            if end is None:
-                end = min(clock() + seconds_while_open(question, active.state), active.end)
+            if further is None:
+                further = time.within(seconds_while_open(question, active.state))
             answer = active.answer()
             repeated = {arm for arms in active.state.repeats.values() for arm in arms}
             is_unrepeated = answer.advised is not None and answer.advised.scored.arm not in repeated
-            has_time = clock() + seconds <= active.end
-            if not (_settles(answer, seconds, end - clock()) or (has_time and is_unrepeated)):
+            has_time = seconds <= time.left()
+            if not (_settles(answer, seconds, further.left()) or (has_time and is_unrepeated)):
                 return
-        started = clock()
+        started = time.clock()
         yield from _repeat_once(active, number)
         if number not in active.state.repeats:
             return
@@ -116,7 +116,7 @@ def repeat_arms(active: ActiveRun, *, is_further: bool = False) -> Iterator[RunE
             for arm in active.state.repeats[number]
         ):
             return
-        seconds = clock() - started
+        seconds = time.clock() - started
 
 
 def _settles(answer: Answer, seconds: float, seconds_left: float) -> bool:
@@ -141,7 +141,7 @@ def build_ahead(active: ActiveRun) -> None:
     arms = _next_arms(active, 1)
     if len(arms) < active.builds_at_once and pool.headroom.fits_another_worker():
         numbered = [(each, state.next_process_number(each.id)) for each in arms]
-        cold = builds_to_repeat(active.answer(), active.end - active.clock())
+        cold = builds_to_repeat(active.answer(), active.time.left())
         fits = pool.headroom.fits_another_worker(len(arms))
         pool.standbys.add_all(numbered, {each.id for each in arms} - cold if fits else set())
 
@@ -180,7 +180,7 @@ def _repeat_in_groups(active: ActiveRun, number: int) -> Iterator[RunEvent]:
     of the last group keep running.
     """
     session, pool, answer = active.session, active.pool, active.answer()
-    cold = builds_to_repeat(answer, active.end - active.clock())
+    cold = builds_to_repeat(answer, active.time.left())
     seconds = {each.arm: each.build_seconds.cold for each in answer.results.measurements}
     plan, repeated, first_round = active.state.plan, active.state.repeats[number], 1
     waiting = [each for each in plan.arms if each.id in repeated and each != plan.baseline]
@@ -198,15 +198,15 @@ def _repeat_in_groups(active: ActiveRun, number: int) -> Iterator[RunEvent]:
         session.stop_compiling()
         if fit_at_once:
             side_by_side = [each.id for each in starting if each.id not in cold]
-            yield from session.prepare(side_by_side, active.end)
+            yield from session.prepare(side_by_side, active.time.end)
         group, starting = [plan.baseline], [plan.baseline]
-        yield from session.build(plan.baseline.id, end=active.end)
+        yield from session.build(plan.baseline.id, end=active.time.end)
         while waiting and (
             not any(pool.is_running(each.id) for each in group[1:])
             or pool.headroom.fits_another_worker()
         ):
             group.append(waiting.pop(0))
-            yield from session.build(group[-1].id, end=active.end)
+            yield from session.build(group[-1].id, end=active.time.end)
         rounds = range(first_round, first_round + active.question.budget.repeat_rounds)
         yield from _visit_in_turn(active, group, rounds)
         if waiting:
@@ -221,15 +221,14 @@ def _visit_in_turn(active: ActiveRun, arms: Sequence[Arm], rounds: range) -> Ite
     the end of the run the baselines alone, to which nothing is compared, are not visited.
     """
     rivals = {each.id for each in arms} - active.state.baselines
-    if active.clock() >= active.end and not any(map(active.pool.is_running, rivals)):
+    if active.time.is_over() and not any(map(active.pool.is_running, rivals)):
         return
     counts = racing.DiscardCounts(active.header.catalogue.presets.visit_limits)
     shapes = active.question.shapes
     for index, shape in enumerate(shapes):
-        now = active.clock()
-        end = now + max(active.end - now, 0.0) / (len(shapes) - index)
+        part = active.time.share_of(index, len(shapes))
         for number in rounds:
-            if number >= rounds.start + FEWEST_ROUNDS and active.clock() >= end:
+            if number >= rounds.start + FEWEST_ROUNDS and part.is_over():
                 break
             for position in range(len(arms)):
                 arm = arms[(position + number) % len(arms)].id

@@ -8,7 +8,7 @@ one server runs at a time. The load generator has processors of its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import msgspec
 
@@ -24,7 +24,7 @@ from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured, RepetitionStarted, RunEvent
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, divide_processors
-from advisor.execute.active_run import Recorder
+from advisor.execute.active_run import Recorder, TimeSpan
 from advisor.probing.load_generator import LoadGenerator
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.session import WorkerSession
@@ -39,17 +39,13 @@ REFERENCE_ARM = Arm(id=EAGER, workflow=EAGER, option="default", options={}, eage
 
 
 def measure_servers(
-    session: WorkerSession,
-    recorder: Recorder,
-    load_question: LoadQuestion,
-    clock: Callable[[], float],
+    session: WorkerSession, recorder: Recorder, load_question: LoadQuestion, time: TimeSpan
 ) -> Iterator[RunEvent]:
     """Measure every arm's server; raise `NothingViableError` if the reference fails.
 
     What an earlier execution of the run has measured is not repeated. After the seconds of the
     budget the baseline alone is searched, if a server has a result, and none is repeated.
     """
-    end = clock() + session.config.question.seconds
     header = session.config.header
     yield from _make_reference(session, recorder)
     python = find_interpreter(header.catalogue, header.machine)
@@ -60,10 +56,10 @@ def measure_servers(
     for planned in arms:
         if is_complete(recorder.state, planned.id, SEARCH):
             continue
-        is_late = clock() >= end and planned.workflow != SERVING_BASELINE
+        is_late = time.is_over() and planned.workflow != SERVING_BASELINE
         if is_late and any(generator.goodput(each) is not None for each in arms):
             number = recorder.state.next_process_number(planned.id)
-            reason = f"not started: the {session.config.question.seconds:g} s of the run were over"
+            reason = f"not started: the {time.seconds:g} s of the run were over"
             fix = more_time(recorder.state, header.question)
             late = Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
             yield from session.pool.drop(planned.id, late, number)
@@ -71,7 +67,7 @@ def measure_servers(
         yield from generator.measure_arm(planned, SEARCH)
     found = [each for each in arms if generator.goodput(each) is not None]
     leading = [each for each in reversed(found) if generator.may_lead(each)]
-    if clock() >= end:
+    if time.is_over():
         return
     if leading and REPEAT not in recorder.state.repeats:
         yield RepetitionStarted(repeat=REPEAT, arms=tuple(each.id for each in leading))

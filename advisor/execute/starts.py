@@ -19,7 +19,7 @@ from advisor.domain.measurement import CACHE_DIRECTORY, Start
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, StartMeasured
 from advisor.domain.snippet import Snippet
-from advisor.execute.active_run import ActiveRun
+from advisor.execute.active_run import ActiveRun, TimeSpan
 from advisor.execute.repetitions import leaders_of
 from advisor.probing.session import WorkerSession
 from advisor.probing.snippets import SnippetOptions, follow, make_arm, open_session, start
@@ -37,11 +37,12 @@ def measure_starts(active: ActiveRun) -> Iterator[RunEvent]:
 
     No way begins after the seconds of the budget, the first one of the first arm excepted.
     """
-    limited = math.isfinite(active.seconds)
-    end = active.clock() + (active.question.budget.cold_start_seconds if limited else math.inf)
+    limited = math.isfinite(active.time.seconds)
+    most = active.question.budget.cold_start_seconds if limited else math.inf
+    time = TimeSpan(active.time.clock, active.time.clock(), most)
     starts = active.state.starts.items()
     tried = {arm for arm, found in starts if all(each.failure != UNCHECKED for each in found)}
-    while (planned := _next_arm(active, tried)) is not None and active.clock() < end:
+    while (planned := _next_arm(active, tried)) is not None and not time.is_over():
         tried.add(planned.id)
         facts, eager = (
             _snippet_facts(active, each) for each in (planned, active.state.plan.baseline)
@@ -56,7 +57,7 @@ def measure_starts(active: ActiveRun) -> Iterator[RunEvent]:
         except NoRecipeError:
             continue
         allowed = facts.allowances.get(str(question.start_shape))
-        yield from _measure_arm(active, planned, allowed, [first, *scripts], end)
+        yield from _measure_arm(active, planned, allowed, [first, *scripts], time)
 
 
 def _next_arm(active: ActiveRun, tried: set[str]) -> Arm | None:
@@ -85,7 +86,7 @@ def _measure_arm(
     planned: Arm,
     allowed: Any,  # noqa: ANN401 - as the workflow's task needs it
     scripts: Sequence[StartScripts],
-    end: float,
+    time: TimeSpan,
 ) -> Iterator[StartMeasured]:
     """Yield the starts of an arm, those with a right reply once more after the check.
 
@@ -99,12 +100,12 @@ def _measure_arm(
     python = planned.python if getattr(question.model, "weights", "") == "random" else ""
     config.scratch_directory.mkdir(parents=True, exist_ok=True)
     with open_session(config, config.scratch_directory) as session:
-        starter = Starter(session, planned, allowed, active.clock)
+        starter = Starter(session, planned, allowed, time.clock)
         if planned == baseline:
             yield StartMeasured(arm=planned.id, start=starter.start(eager))
             return
         found = []
-        for each in starter.start_each(own, end):
+        for each in starter.start_each(own, time):
             found.append(each)
             unchecked = msgspec.structs.replace(each, failure=each.failure or UNCHECKED)
             yield StartMeasured(arm=planned.id, start=unchecked)
@@ -135,14 +136,14 @@ class Starter:
         self._caches = session.pool.scratch_directory(SNIPPET) / "cache"
         self.files = self._shared / SNIPPET
 
-    def start_each(self, scripts: Sequence[StartScripts], end: float) -> Iterator[Start]:
+    def start_each(self, scripts: Sequence[StartScripts], time: TimeSpan) -> Iterator[Start]:
         """Yield the start by each way; there is only the first one if that fails."""
         first, *others = scripts
         cold = self.start(first, saves="\n".join(each.saves for each in scripts))
         yield cold
         saved, cached = count_bytes(self.files), count_bytes(self._caches)
         for way in others if cold.failure is None else ():
-            if self._clock() >= end or (way.way == CACHE_DIRECTORY and not cached):
+            if time.is_over() or (way.way == CACHE_DIRECTORY and not cached):
                 continue
             if way.write and not way.saves:
                 yield self._write_and_start(way)

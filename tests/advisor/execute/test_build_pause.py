@@ -46,9 +46,10 @@ def pause_of(
         plan=Plan(arms=arms, excluded=()),
         at=at,
     )
-    question = builders.question(**{"batch_sizes": SIZES, **asked})
+    budget = replace(asked.pop("budget", builders.question().budget), race_share=70 / 78)
+    question = builders.question(**{"batch_sizes": SIZES, "budget": budget, **asked})
     session = StillSession(["slow"], [BASELINE, "quick"], clock=clock)
-    active = active_of(session, state, question, seconds=100.0, races_end=70.0, end=78.0)
+    active = active_of(session, state, question, seconds=78.0)
     running = types.SimpleNamespace(running=["slow"])
     return BuildPause(active, running, early)  # type: ignore[arg-type]
 

@@ -115,7 +115,7 @@ def test_a_build_that_is_expected_to_exceed_its_limit_is_the_last(
 def test_a_build_that_cannot_end_in_time_is_not_started() -> None:
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
     queue.active.recorder.record(RaceOpened(shape=Shape(1), arms=(BASELINE,)))
-    queue.active = replace(queue.active, races_end=20.0)
+    queue.active = replace(queue.active, time=queue.active.time._replace(seconds=20.0))
     assert chosen(queue, 0) == "short"
     ((planned, failure),) = queue.skipped
     assert (planned.id, failure.skip_cause) == ("long", "out-of-time")

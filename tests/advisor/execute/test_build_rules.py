@@ -129,7 +129,7 @@ def test_a_build_that_cannot_end_in_time_is_left_out(
         plan=Plan(arms=tuple(arms), excluded=()),
         last_groups={1: (BASELINE,)} if has_raced else {},
     )
-    active = active_of(StillSession(), state, builders.question(), races_end=left)
+    active = active_of(StillSession(), state, builders.question(), seconds=left)
     found = next_step(planned, OtherBuilds(), active)
     assert isinstance(found, StartBuild) == is_built
     if isinstance(found, SkipBuild):
@@ -182,9 +182,8 @@ def test_a_build_that_is_nearly_over_may_take_longer(
     plan = Plan(arms=tuple(arms), excluded=())
     state = builders.run_state({"second": process}, plan=plan, at=now)
     session = StillSession([building], [BASELINE, "first"], clock=lambda: now)
-    active = active_of(
-        session, state, builders.question(), seconds=100.0, races_end=70.0, end=100.0
-    )
+    budget = replace(builders.question().budget, race_share=0.7)
+    active = active_of(session, state, builders.question(budget=budget), seconds=100.0)
     assert build_rules.builds_are_over(active) is builds_are_over
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from typing import Any
 
 import builders
 import pytest
@@ -50,8 +49,7 @@ def test_on_a_gpu_builds_wait_only_for_the_references_import_which_has_less_time
         machine=types.SimpleNamespace(clock=lambda: 0.0),
     )
     question = builders.question(device=device)
-    asked: Any = {"builds_at_once": 2, "seconds": 100.0}
-    active = active_of(session, builders.run_state({}), question, **asked)
+    active = active_of(session, builders.run_state({}), question, seconds=100.0, builds_at_once=2)
     assert list(building._prepare(active, [BASELINE, builders.arm("slow-import")])) == []
     assert found == [seconds, awaited]
 
@@ -69,7 +67,7 @@ def test_the_second_reference_ends_with_the_run(now: float, limits: list[float])
     )
     slow = builders.process(outcome=Outcome(Failure("timed-out", phase="correctness", reason="r")))
     state = builders.run_state({REFERENCE: slow})
-    active = active_of(session, state, builders.question(), end=100.0)
+    active = active_of(session, state, builders.question(), seconds=100.0)
     if building._needs_quick_reference(active):
         list(building._start_reference(active))
     assert found == limits

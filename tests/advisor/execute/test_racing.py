@@ -33,7 +33,7 @@ from advisor.domain.results import RaceResult
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded
 from advisor.domain.snippet import bounds
 from advisor.execute import racing, remaining
-from advisor.execute.active_run import Recorder
+from advisor.execute.active_run import Recorder, TimeSpan
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.report.answer_files import answer_of_run
@@ -47,8 +47,8 @@ VISIT_LIMITS = PRESETS.visit_limits
 
 
 def test_a_race_with_too_few_rounds_gets_overtime_up_to_its_limit() -> None:
-    ends = RaceEnds(decided=10.0, last=60.0)
-    found = [ends.after(rounds) for rounds in (0, DECIDING_ROUNDS - 1, DECIDING_ROUNDS)]
+    ends = RaceEnds(*(TimeSpan(lambda: 0.0, 0.0, seconds) for seconds in (10.0, 60.0)))
+    found = [ends.after(rounds).end for rounds in (0, DECIDING_ROUNDS - 1, DECIDING_ROUNDS)]
     assert found == [60.0, 60.0, 10.0]
 
 
@@ -92,8 +92,9 @@ def race_late_arm(others: dict[str, float], seconds: float) -> Recorder:
     sessions.exhaust(recorder.record_each(session.start(first)))
     sessions.exhaust(races_of(session, recorder))
     sessions.exhaust(recorder.record_each(session.start([late])))
-    ends = {"races_end": 0.0, "end": session.machine.clock() + seconds}
-    active = active_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer(), **ends)
+    asked = replace(TWO_SIZES, budget=replace(TWO_SIZES.budget, race_share=0.0))
+    end = session.machine.clock() + seconds
+    active = active_of(session, recorder, asked, lambda _: built_answers.answer(), end)
     sessions.exhaust(recorder.record_each(racing.race_shapes(active)))
     return recorder
 

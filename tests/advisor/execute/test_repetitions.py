@@ -288,7 +288,7 @@ def repeat(
         first = [(each, 0) for each in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
-    active = active_of(session, recorder, question, answer_of, end=end)
+    active = active_of(session, recorder, question, answer_of, end)
     sessions.exhaust(recorder.record_each(repetitions.repeat_arms(active)))
     assert not session.is_running("compiled")
     return session, recorder.state
@@ -387,13 +387,12 @@ def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> 
 def test_leaders_try_new_shapes_in_turn_on_a_cpu_and_at_once_on_a_gpu_if_one_fits(
     device: DeviceKind, end: float, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = mock.MagicMock(**{"pool.standbys.are_building": bool})
+    session = mock.MagicMock(**{"pool.standbys.are_building": bool, "machine.clock": float})
     session.pool.is_running = {"a", "b"}.__contains__
     quick = builders.shipped_catalogue().presets.budgets["quick"]
     question = builders.question(device=device, budget=quick)
     answer = built_answers.answer(scores=())
-    recorder, clock = new_recorder("ab"), {"clock": float, "end": end}
-    active = active_of(session, recorder, question, lambda _: answer, **clock)
+    active = active_of(session, new_recorder("ab"), question, lambda _: answer, end)
     monkeypatch.setattr(post_race, "leaders_of", lambda *_: builders.plan("a", "b").arms)
     sessions.exhaust(post_race.measure_further(active))
     assert [call.args[0] for call in session.try_new_shapes.call_args_list] == asked

@@ -19,6 +19,7 @@ from advisor.domain.catalogue import StartWay
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.run_events import StartMeasured
 from advisor.execute import starts
+from advisor.execute.active_run import TimeSpan
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing.snippets import open_session
@@ -26,6 +27,7 @@ from advisor.recipes.snippet import StartScripts
 
 pytestmark = pytest.mark.slow
 
+NEVER = TimeSpan(time.monotonic, 0.0, float("inf"))
 #: Sleeps unless the cache directory, or the file that was shipped, is there.
 COMPILE = LOADING + (
     'cache = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])\n'
@@ -62,7 +64,7 @@ def test_each_way_starts_cold_from_what_it_ships_and_its_reply_is_checked(starte
         StartScripts("broken", LOADING + CALL.format("model.missing(*inputs)")),
         StartScripts("unwritten", EAGER, write="raise ValueError('no file')\n"),
     ]
-    found = {each.way: each for each in starter.start_each(ways, end=float("inf"))}
+    found = {each.way: each for each in starter.start_each(ways, NEVER)}
     assert list(found) == [each.way for each in ways]
     seconds = {way: each.seconds or 0.0 for way, each in found.items()}
     assert seconds[COLD] > 1.5
@@ -91,7 +93,7 @@ def test_a_folder_that_a_script_replaced_is_not_written_to(starter: Starter, put
     replace = f"here = pathlib.Path.cwd()\nhere.rename(here.with_name('moved'))\nhere.{put}\n"
     script = LOADING + replace + CALL.format("model(*inputs)")
     ways = [StartScripts(COLD, script), StartScripts("second", EAGER)]
-    first, second = starter.start_each(ways, end=float("inf"))
+    first, second = starter.start_each(ways, NEVER)
     assert first.seconds
     assert second.failure
 
@@ -101,15 +103,15 @@ def test_a_cache_directory_is_kept_for_its_own_way_alone(starter: Starter) -> No
     timed = COMPILE.replace("    time.sleep(1.5)", '    pathlib.Path("colds").open("a").write("x")')
     script = timed + CALL.format("model(*inputs)")
     ways = [StartScripts(way, script) for way in (COLD, CACHE_DIRECTORY, "again")]
-    assert len(list(starter.start_each(ways, end=float("inf")))) == 3
+    assert len(list(starter.start_each(ways, NEVER))) == 3
     assert (starter.files / "colds").read_text() == "xx"
 
 
 def test_without_a_cache_there_is_no_such_way_and_after_the_end_no_other(starter: Starter) -> None:
     ways = [StartScripts(COLD, EAGER), StartScripts(CACHE_DIRECTORY, EAGER)]
-    assert [each.way for each in starter.start_each(ways, end=float("inf"))] == [COLD]
+    assert [each.way for each in starter.start_each(ways, NEVER)] == [COLD]
     late = [*ways, StartScripts("file", EAGER)]
-    assert [each.way for each in starter.start_each(late, end=0.0)] == [COLD]
+    assert [each.way for each in starter.start_each(late, NEVER._replace(seconds=0.0))] == [COLD]
 
 
 def test_after_a_failed_cold_start_no_other_is_tried(starter: Starter) -> None:
@@ -117,12 +119,12 @@ def test_after_a_failed_cold_start_no_other_is_tried(starter: Starter) -> None:
         StartScripts(COLD, "raise ValueError('no model')\n# Each call:\n"),
         StartScripts("x", EAGER),
     ]
-    (found,) = starter.start_each(ways, end=float("inf"))
+    (found,) = starter.start_each(ways, NEVER)
     assert "no model" in str(found.failure)
 
 
 def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> None:
-    found = list(starter.start_each([StartScripts(COLD, EAGER)], end=float("inf")))
+    found = list(starter.start_each([StartScripts(COLD, EAGER)], NEVER))
     gone = StartScripts(COLD, "raise ValueError('gone')\n# Each call:\n")
     _, (start,) = starter.check(gone, "", found)
     assert "gone" in str(start.failure)
@@ -131,7 +133,7 @@ def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> Non
 
 def test_replies_that_are_compared_with_nothing_are_not_right(starter: Starter) -> None:
     starter = Starter(starter._session, builders.arm("compiled"), None, time.monotonic)
-    (cold,) = starter.start_each([StartScripts(COLD, EAGER)], end=float("inf"))
+    (cold,) = starter.start_each([StartScripts(COLD, EAGER)], NEVER)
     _, (start,) = starter.check(StartScripts(COLD, EAGER), "", [cold])
     assert cold.seconds
     assert (start.failure, start.seconds) == (UNCHECKED, None)
@@ -167,5 +169,5 @@ def test_starts_import_packages_as_they_were_installed(
     active = mock.Mock(question=builders.question(), session=mock.Mock(config=config))
     monkeypatch.setattr(starts, "open_session", opened := mock.Mock(side_effect=InterruptedError))
     with pytest.raises(InterruptedError):
-        next(starts._measure_arm(active, builders.arm("x"), None, [mock.Mock()], 0.0))
+        next(starts._measure_arm(active, builders.arm("x"), None, [mock.Mock()], NEVER))
     assert opened.call_args.args[0].bytecode is None
