@@ -106,6 +106,17 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds until the first race waits for no further early build, and of builds between races.
     first_race_seconds: Annotated[float, msgspec.Meta(ge=0)]
     race_interval_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    #: Seconds for which a due race waits for nearly built arms, and that an import takes.
+    nearly_built_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    import_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    #: Fewest processors of each build with which builds side by side end sooner than one by one.
+    processors_of_a_build: Annotated[int, msgspec.Meta(ge=1)]
+    #: Factors on the limit of a build and on its expected seconds, beyond which it is hopeless or
+    #: may hang; on the seconds of a call, for the limit; and on the least seconds of a run.
+    hopeless_factor: Annotated[float, msgspec.Meta(ge=1)]
+    hung_factor: Annotated[float, msgspec.Meta(ge=1)]
+    call_factor: Annotated[float, msgspec.Meta(ge=1)]
+    sufficient_factor: Annotated[float, msgspec.Meta(ge=1)]
     #: The factor by which the gain of an arm over another one may exceed that of all kept runs.
     gain_margin: Annotated[float, msgspec.Meta(ge=1)]
     source: str

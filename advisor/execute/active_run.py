@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from advisor.domain.answer import Answer
+from advisor.domain.catalogue import Presets
 from advisor.domain.event_folding import fold
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Decision
@@ -98,6 +99,10 @@ class ActiveRun:
     @property
     def question(self) -> Question:
         return self.header.question
+
+    @property
+    def presets(self) -> Presets:
+        return self.header.catalogue.presets
 
     @property
     def races(self) -> TimeSpan:

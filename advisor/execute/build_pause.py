@@ -11,9 +11,6 @@ from advisor.execute.build_rules import builds_are_over, may_end_by, missing_sha
 from advisor.execute.remaining import skips_losing_arms
 from advisor.probing.side_by_side import SideBySideBuilds
 
-#: A race waits so long for arms that are nearly built: to race later costs about as much.
-NEARLY_BUILT_SECONDS = 20.0
-
 
 class BuildPause:
     """When the builds pause for a race.
@@ -30,7 +27,7 @@ class BuildPause:
         self._builds = builds
         self._early = early
         self._is_first = not active.state.has_raced
-        self._presets = active.header.catalogue.presets.builds
+        self._presets = active.presets.builds
         clock, now = active.time.clock, active.time.clock()
         self._due = TimeSpan(clock, now, self._presets.race_interval_seconds)
         if self._is_first:
@@ -46,7 +43,7 @@ class BuildPause:
             return True
         if not builds_are_over(active) and not self._is_worth_a_race():
             return False
-        self._last = self._last.within(NEARLY_BUILT_SECONDS)
+        self._last = self._last.within(self._presets.nearly_built_seconds)
         running = self._awaited_arms()
         may_wait = any(map(self._is_nearly_built, running)) or self._expects_others(running)
         return self._last.is_over() or not may_wait

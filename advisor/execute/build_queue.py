@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from advisor.domain.plan import Arm
-from advisor.domain.question import Question
-from advisor.domain.run_state import RunState
 from advisor.execute import build_rules, remaining
 from advisor.execute.active_run import ActiveRun
 from advisor.probing.side_by_side import NextBuild
@@ -15,7 +13,7 @@ from advisor.probing.worker_failures import skipped_by_user
 from probes.outcome import Failure
 
 
-def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
+def order_builds(arms: Sequence[Arm], active: ActiveRun) -> list[Arm]:
     """Return the arms in build order: among equals, those that promise most for their seconds.
 
     One arm of each workflow that has not raced precedes those of workflows that have a figure: an
@@ -24,19 +22,20 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     those that wait for memory. Arms that must be built alone follow the others. Arms whose builds
     are expected to exceed their limit come last: they cannot change the answer.
     """
-    waiting = remaining.waiting_arms(state, question)
+    state = active.state
+    waiting = remaining.waiting_arms(state, active.question)
     out_of_memory = remaining.oom_beside_others(state)
 
     raced = state.raced_arms
     known = {each.workflow for each in state.plan.arms if each.id in raced}
     first: dict[str, str] = {}
-    for each in sorted(arms, key=build_rules.rank_of):
+    for each in sorted(arms, key=lambda each: build_rules.rank_of(each, active)):
         first[each.workflow] = each.id
 
     def place_of(planned: Arm) -> tuple[float, ...]:
         """Return what is compared first to last; what is false precedes what is true."""
         seconds = planned.expected_build_seconds
-        limit = build_rules.payback_limit(state, planned.id, question)
+        limit = build_rules.payback_limit(planned.id, active)
         return (
             limit is not None and seconds is not None and seconds > limit.seconds,
             planned.duplicate_of is None,
@@ -44,7 +43,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
             planned.id in waiting,
             planned.id not in out_of_memory,
             planned.workflow in known or first[planned.workflow] != planned.id,
-            -build_rules.promise_of(planned),
+            -build_rules.promise_of(planned, active),
         )
 
     return sorted(arms, key=place_of)
@@ -70,10 +69,10 @@ def early_arms(active: ActiveRun, arms: Sequence[Arm]) -> Sequence[Arm]:
     state = active.state
     if state.has_raced:
         return arms
-    at_once = without_waiting(order_builds(arms, state, active.question), active)
+    at_once = without_waiting(order_builds(arms, active), active)
     arms = [each for each in arms if each in at_once]
     baselines = [each for each in arms if each.id in state.baselines]
-    most = active.header.catalogue.presets.builds.early_seconds
+    most = active.presets.builds.early_seconds
     quick = [each for each in arms if each not in baselines and each.is_built_within(most)]
     if not quick:
         return arms
@@ -93,9 +92,7 @@ def arms_to_import(active: ActiveRun, arms: Sequence[Arm], early: Sequence[Arm])
     if active.builds_at_once == 1:
         return early
     most = max(active.builds_at_once, len(active.state.baselines))
-    later = order_builds(
-        [each for each in arms if each not in early], active.state, active.question
-    )
+    later = order_builds([each for each in arms if each not in early], active)
     beside = [*early, *(each for each in later if not each.builds_alone)]
     beside.sort(key=lambda each: each.duplicate_of is not None)
     return without_waiting(beside, active)[:most]

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 from advisor.decide.unmeasured import more_time
 from advisor.domain.errors import OptionValueError
 from advisor.domain.plan import Arm
-from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.text import format_number, write_count, write_duration
 from advisor.execute import racing, remaining
@@ -20,21 +19,6 @@ from advisor.execute.active_run import ActiveRun, TimeSpan
 from advisor.probing.worker_process import BuildLimit
 from probes.outcome import Failure
 from probes.shape import Shape
-
-#: Seconds that the import of a stack takes.
-IMPORT_SECONDS = 5.0
-#: A build that is expected to take this many times its limit is not started.
-HOPELESS_FACTOR = 2.0
-#: A build that takes this many times its expected seconds may hang.
-OVERDUE = 2.5
-#: Fewest processors of each build with which builds side by side end sooner than one by one.
-#: With four, a U-Net's build for one shape took 29 s beside three others, and 20 s beside one.
-PROCESSORS_OF_A_BUILD = 5
-#: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
-#: limit must not be too strict.
-ALLOWANCE = 1.25
-#: Factor on the least seconds of a run: a busy machine takes longer.
-SUFFICIENT = 2.0
 
 
 class StartBuild(NamedTuple):
@@ -86,7 +70,7 @@ def next_step(planned: Arm, others: OtherBuilds, active: ActiveRun) -> BuildStep
         return WaitToBuild(for_race=False)
     if pool.has_started(planned.id) and not pool.is_running(planned.id):
         return SkipBuild(None)
-    limit = payback_limit(state, planned.id, active.question)
+    limit = payback_limit(planned.id, active)
     failure = remaining.failure_of_sibling(state, planned) or _too_long(planned, limit, active)
     return StartBuild(limit) if failure is None else SkipBuild(failure)
 
@@ -106,31 +90,28 @@ def waits_for_race(planned: Arm, ahead: Sequence[Arm], active: ActiveRun) -> boo
     state = active.state
     if not remaining.skips_losing_arms(active.question) or planned.id in state.baselines:
         return False
-    is_quick = planned.is_built_within(IMPORT_SECONDS)
+    is_quick = planned.is_built_within(active.presets.builds.import_seconds)
     if is_quick and planned.called_for is not None:
         return False
-    rivals = [
-        each
-        for each in ahead
-        if each.id not in state.baselines and promise_of(each) > 0 and not is_overdue(each, state)
-    ]
-    if promise_of(planned) <= 0:
+    others = [each for each in ahead if each.id not in state.baselines]
+    rivals = [one for one in others if promise_of(one, active) > 0 and not is_overdue(one, active)]
+    if promise_of(planned, active) <= 0:
         return bool(rivals)
     if is_quick or _has_processors_for([planned, *ahead], active):
         return False
     siblings = [each for each in rivals if each.workflow == planned.workflow]
     if active.pool.is_running(planned.id):
         # A sibling that the model calls for may still have to import.
-        return any(promise_of(each) >= promise_of(planned) for each in siblings)
-    return any(rank_of(each) >= rank_of(planned) for each in siblings)
+        return any(promise_of(each, active) >= promise_of(planned, active) for each in siblings)
+    return any(rank_of(each, active) >= rank_of(planned, active) for each in siblings)
 
 
-def rank_of(planned: Arm) -> tuple[bool, float]:
+def rank_of(planned: Arm, active: ActiveRun) -> tuple[bool, float]:
     """Return the sort key of an arm within its workflow (largest first)."""
-    return planned.called_for is not None, promise_of(planned)
+    return planned.called_for is not None, promise_of(planned, active)
 
 
-def promise_of(planned: Arm) -> float:
+def promise_of(planned: Arm, active: ActiveRun) -> float:
     """Return the points that it may gain for a second of its build, or of its import if longer.
 
     Arms that can gain none come next, and arms whose gain is not known come last.
@@ -138,18 +119,20 @@ def promise_of(planned: Arm) -> float:
     points, seconds = planned.possible_points, planned.expected_build_seconds
     if points is None or seconds is None:
         return -math.inf
-    return points / max(seconds, IMPORT_SECONDS) if points > 0 else points
+    return points / max(seconds, active.presets.builds.import_seconds) if points > 0 else points
 
 
-def is_overdue(planned: Arm, state: RunState) -> bool:
-    since, seconds = state.last_process(planned.id).building_since, planned.expected_build_seconds
-    return since is not None and seconds is not None and state.at - since > OVERDUE * seconds
+def is_overdue(planned: Arm, active: ActiveRun) -> bool:
+    state, seconds = active.state, planned.expected_build_seconds
+    since, factor = state.last_process(planned.id).building_since, active.presets.builds.hung_factor
+    return since is not None and seconds is not None and state.at - since > factor * seconds
 
 
 def _has_processors_for(arms: Iterable[Arm], active: ActiveRun) -> bool:
+    limits, processors = active.presets.builds, active.header.machine.cpu.usable_processors
     unbuilt = [each for each in arms if not active.pool.is_built(each.id)]
-    builds = sum(not each.is_built_within(IMPORT_SECONDS) for each in unbuilt)
-    return builds * PROCESSORS_OF_A_BUILD <= active.header.machine.cpu.usable_processors
+    builds = sum(not each.is_built_within(limits.import_seconds) for each in unbuilt)
+    return builds * limits.processors_of_a_build <= processors
 
 
 def _has_memory(others: OtherBuilds, active: ActiveRun, *, is_alone: bool) -> bool:
@@ -174,12 +157,13 @@ def _is_baseline_measured(active: ActiveRun) -> bool:
     return not has_started or not missing_shapes(active, baseline)
 
 
-def payback_limit(state: RunState, arm: str, question: Question) -> BuildLimit | None:
+def payback_limit(arm: str, active: ActiveRun) -> BuildLimit | None:
     """Return the build seconds of `arm` that the requested number of requests cannot pay back.
 
     After these seconds a built arm would have served all requests, even if the calls of `arm` took
     no time. None for the baselines, and if no number of requests is given or no arm is built.
     """
+    state, question = active.state, active.question
     built = [
         next(process for process in state.processes[other.id] if process.ready)
         for other in state.plan.arms
@@ -187,8 +171,9 @@ def payback_limit(state: RunState, arm: str, question: Question) -> BuildLimit |
     ]
     if question.requests is None or not built or arm in state.baselines:
         return None
+    calls = active.presets.builds.call_factor * question.requests
     seconds = max(
-        min(_seconds_to_serve(question.requests, process, shape) for process in built)
+        min(_seconds_to_serve(calls, process, shape) for process in built)
         for shape in question.shapes
     )
     return BuildLimit(
@@ -200,21 +185,21 @@ def payback_limit(state: RunState, arm: str, question: Question) -> BuildLimit |
     )
 
 
-def _seconds_to_serve(requests: int, process: ProcessState, shape: Shape) -> float:
-    call_seconds = ALLOWANCE * process.warmed_up[shape].typical_seconds
+def _seconds_to_serve(requests: float, process: ProcessState, shape: Shape) -> float:
+    call_seconds = process.warmed_up[shape].typical_seconds
     return process.build_seconds + requests * call_seconds / shape.batch_size
 
 
 def _too_long(planned: Arm, limit: BuildLimit | None, active: ActiveRun) -> Failure | None:
     """Return the failure of an arm that is not expected to end within its limit and in time."""
-    seconds = _expected_seconds(active.state, planned)
+    seconds, presets = _expected_seconds(active.state, planned), active.presets.builds
     if seconds is None or planned.id in active.state.baselines:
         return None
-    if limit is not None and seconds > HOPELESS_FACTOR * limit.seconds:
+    if limit is not None and seconds > presets.hopeless_factor * limit.seconds:
         expected = format_number(seconds, digits=2)
         reason = f"not built: {expected} s expected, {limit.shortfall}"
         return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
-    left_seconds, needed_seconds = active.races.left(), seconds + IMPORT_SECONDS
+    left_seconds, needed_seconds = active.races.left(), seconds + presets.import_seconds
     # Before the first race, an arm to compare with is worth its time.
     if not active.state.has_raced or needed_seconds <= left_seconds:
         return None
@@ -277,7 +262,7 @@ def may_end_by(time: TimeSpan, planned: Arm, active: ActiveRun) -> bool:
         return True
     spent = active.state.at - since
     expected = seconds * missing_shapes(active, planned.id) / len(active.question.shapes)
-    return not is_overdue(planned, active.state) and expected - spent <= time.left()
+    return not is_overdue(planned, active) and expected - spent <= time.left()
 
 
 def missing_shapes(active: ActiveRun, arm: str) -> int:
@@ -295,8 +280,9 @@ def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
         return
     least = (limits.first_build_seconds + first + min(known)) / question.budget.race_share
     if question.seconds < least:
+        sufficient = write_duration(limits.sufficient_factor * least)
         raise OptionValueError(
             f"--budget {question.budget.name} is too short: starting, building and checking two"
             f" workflows is expected to take {least:.0f} s or more",
-            f"use --budget {write_duration(SUFFICIENT * least)}: other work may double the time",
+            f"use --budget {sufficient}: other work may double the time",
         )

@@ -179,7 +179,7 @@ def _needs_quick_reference(active: ActiveRun) -> bool:
 
 def _seconds_of_quick_reference(active: ActiveRun) -> float:
     """Return what is left of the run after the import of a new worker."""
-    return round(active.time.left() - build_rules.IMPORT_SECONDS, 1)
+    return round(active.time.left() - active.presets.builds.import_seconds, 1)
 
 
 def _slow_references(state: RunState) -> list[bool]:
@@ -232,8 +232,7 @@ def _build_side_by_side(
     )
     if not pool.is_running(REFERENCE):
         yield from _build_in_turn(active, [each for each in arms if each == baseline])
-    cold = [each for each in arms if not pool.is_warmed_up(each.id)]
-    others = order_builds(cold, active.state, active.question)
+    others = order_builds([each for each in arms if not pool.is_warmed_up(each.id)], active)
     others.sort(key=lambda each: (each != baseline, each not in early))
     started = [each for each in active.state.plan.arms if each.id in builds.running]
     queue = BuildQueue(

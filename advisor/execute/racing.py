@@ -137,7 +137,7 @@ def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
     the baselines and leaders alone.
     """
     question = active.question
-    counts = DiscardCounts(active.header.catalogue.presets.visit_limits)
+    counts = DiscardCounts(active.presets.visit_limits)
     built = {*raceable_arms(active)}
     new = built - active.state.raced_arms
     open_shapes = [

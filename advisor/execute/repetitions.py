@@ -223,7 +223,7 @@ def _visit_in_turn(active: ActiveRun, arms: Sequence[Arm], rounds: range) -> Ite
     rivals = {each.id for each in arms} - active.state.baselines
     if active.time.is_over() and not any(map(active.pool.is_running, rivals)):
         return
-    counts = racing.DiscardCounts(active.header.catalogue.presets.visit_limits)
+    counts = racing.DiscardCounts(active.presets.visit_limits)
     shapes = active.question.shapes
     for index, shape in enumerate(shapes):
         part = active.time.share_of(index, len(shapes))

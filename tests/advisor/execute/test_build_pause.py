@@ -11,12 +11,13 @@ from simulation import StillSession, active_of
 
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.run_state import ProcessState
-from advisor.execute.build_pause import NEARLY_BUILT_SECONDS, BuildPause
+from advisor.execute.build_pause import BuildPause
 from probes.events import Built
 from probes.outcome import Phase
 from probes.shape import Shape
 
 SIZES = (1, 2, 3)
+NEARLY_BUILT_SECONDS = builders.shipped_catalogue().presets.builds.nearly_built_seconds
 
 
 def pause_of(

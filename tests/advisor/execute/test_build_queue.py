@@ -74,8 +74,8 @@ def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
 
 
 def order_of(arms: Sequence[Arm]) -> list[str]:
-    state = simulation.new_recorder([each.id for each in arms if each != DUPLICATE]).state
-    return [each.id for each in order_builds(arms, state, builders.question())]
+    active = queue_of([each for each in arms if each != DUPLICATE], 1).active
+    return [each.id for each in order_builds(arms, active)]
 
 
 def test_what_brought_most_for_its_seconds_is_built_between_controls_and_engines() -> None:
@@ -197,7 +197,7 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(
         replace(expecting("compile/images", 30.0), possible_points=1.5, called_for=called_for),
     ]
     queue = queue_of([], 4, starts_at_once=True, building=running, budget=SKIPPING)
-    queue.waiting = order_builds(arms, queue.active.state, queue.active.question)
+    queue.waiting = order_builds(arms, queue.active)
     first = "compile/images" if called_for else "compile"
     assert [chosen(queue, 0) for _ in arms] == [first, second]
 

@@ -196,7 +196,8 @@ def test_the_limit_is_the_time_of_the_fastest_built_arm_at_its_slowest_size() ->
     others: Any = {"cheap": cheap, "crashed": crashed}
     for built, build_seconds in ((None, 6.0), (others, 0.0)):
         state = builders.run_state({BASELINE: BUILT, **(built or {}), "compiled": ()})
-        limit = builders.known(payback_limit(state, "compiled", WITH_REQUESTS))
+        active = active_of(StillSession(), state, WITH_REQUESTS)
+        limit = builders.known(payback_limit("compiled", active))
         assert limit.seconds == pytest.approx(build_seconds + 1000 * 0.0125)
 
 
@@ -212,7 +213,7 @@ def test_the_limit_is_the_time_of_the_fastest_built_arm_at_its_slowest_size() ->
 )
 def test_some_arms_have_no_payback_limit(arm: str, built: list[str], question: Question) -> None:
     state = builders.run_state({arm: (), **dict.fromkeys(built, BUILT)})
-    assert payback_limit(state, arm, question) is None
+    assert payback_limit(arm, active_of(StillSession(), state, question)) is None
 
 
 @pytest.mark.slow
