@@ -21,6 +21,15 @@ from advisor.store.store import Store
 pytest_plugins = ["plugins"]
 FAKES = pathlib.Path(__file__).parent / "fakes"
 IGNORED = shutil.ignore_patterns("__pycache__")
+#: Each repetition starts further workers: only runs with the standard budget have them.
+SHORT = """
+visit_seconds = 0.016
+warmup_seconds = { cpu = 0.01, cuda = 0.01 }
+budgets.quick.repeats = 0
+budgets.standard = { measuring_seconds = 4, sustained_seconds = 0.4 }
+deadlines.measure = 3
+quiet.sample_seconds = 0.01
+"""
 MakeOnce = Callable[[str, Callable[[pathlib.Path], object]], pathlib.Path]
 
 
@@ -98,19 +107,9 @@ def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     catalogue = tmp_path_factory.mktemp("fakes") / "catalogue"
     shutil.copytree(catalogue_files.catalogue_directory(), catalogue, ignore=IGNORED)
     shutil.copy(FAKES / "catalogue" / "workflows.toml", catalogue / "workflows.toml")
-    sessions.shorten(
-        catalogue / "presets.toml",
-        ("visit_seconds = 0.05", "visit_seconds = 0.016"),
-        ("cpu = 0.2, cuda = 0.3", "cpu = 0.01, cuda = 0.01"),
-        ("measure = 120", "measure = 3"),
-        ("measuring_seconds = 120", "measuring_seconds = 4"),
-        ("= 40\nnew_", "= 0.4\nnew_"),
-        ("\nsample_seconds = 0.5", "\nsample_seconds = 0.01"),
-        # Each repetition starts further workers; runs with the standard budget have them.
-        ("repeats = 1\n", "repeats = 0\n"),
-    )
+    sessions.change_fields(catalogue / "presets.toml", SHORT)
     # Outputs are compared in as few calls as are enough.
-    sessions.shorten(catalogue / "accuracy.toml", ("\nseconds = 0.5\n", "\nseconds = 0.01\n"))
+    sessions.change_fields(catalogue / "accuracy.toml", "repeats.seconds = 0.01")
     return catalogue
 
 

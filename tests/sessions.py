@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import builders
+import tomlkit
 
 from advisor.ask import catalogue_files
 from advisor.ask.context import Context
@@ -61,6 +62,22 @@ def run_config(
         probes_directory=probes,
         environment=dict(environment),
     )
+
+
+def change_fields(file: pathlib.Path, changes: str) -> None:
+    """Change fields of a TOML file to those of another TOML text; the file has each of them."""
+    document = tomlkit.parse(file.read_text())
+    _change_table(document, tomlkit.parse(changes).unwrap())
+    file.write_text(tomlkit.dumps(document))
+
+
+def _change_table(table: Any, changes: Mapping[str, Any]) -> None:
+    for name, value in changes.items():
+        assert name in table
+        if isinstance(value, dict):
+            _change_table(table[name], value)
+        else:
+            table[name] = value
 
 
 def shorten(file: pathlib.Path, *changes: tuple[str, str]) -> None:

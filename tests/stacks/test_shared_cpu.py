@@ -64,7 +64,7 @@ def catalogue(tmp_path: pathlib.Path) -> pathlib.Path:
     """A catalogue that takes calls as steady at once: waiting for it keeps all processors busy."""
     directory = tmp_path / "catalogue"
     shutil.copytree(catalogue_files.catalogue_directory(), directory)
-    sessions.shorten(directory / "presets.toml", ("cpu = 0.2,", "cpu = 0.0,"))
+    sessions.change_fields(directory / "presets.toml", "warmup_seconds.cpu = 0.0")
     return directory
 
 
@@ -117,7 +117,7 @@ def test_a_file_of_the_user_is_probed(
     weights = np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32)
     network = write_onnx(tmp_path / "network.onnx", NETWORK, w=weights, narrow=weights.T[:, :8])
     # The run above repeats its leaders in fresh processes.
-    sessions.shorten(catalogue / "presets.toml", ("repeats = 1\n", "repeats = 0\n"))
+    sessions.change_fields(catalogue / "presets.toml", "budgets.quick.repeats = 0")
     context = Context(
         environment=dict(os.environ), store=Store(home), catalogue_directory=catalogue
     )
