@@ -27,6 +27,12 @@ sys.dont_write_bytecode = False
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+#: The folder whose tests use real stacks.
+STACKS = pathlib.Path(__file__).parent / "stacks"
+#: Fixtures with which tests start workers or commands. `fake_probes` is none: it copies files, and
+#: the screens and drafts that use it start no more than an interpreter to look at its packages.
+STARTING = {"command_server", "fake_runner", "module_context", "open_session", "own_context"}
+STARTING |= {"recorded_home", "run_commands", "scripts", "waiting_host"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,16 +50,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with slow files, those with real stacks and others in turn; leave out long tests.
+    """Mark tests, begin with slow files, real stacks and others in turn, and leave out long tests.
 
-    A file takes one worker of pytest-xdist, so the longest files must not be the last ones. Real
-    stacks keep the processors busy, and the other slow tests mostly wait. `-m` may name the long
-    tests.
+    Marks are written only where neither folder nor fixtures show them, as at a simulation that
+    takes seconds. A file takes one worker of pytest-xdist, so the longest files must not be the
+    last ones. Real stacks keep the processors busy, and the other slow tests mostly wait. `-m` may
+    name the long tests.
     """
     files: dict[pathlib.Path, list[pytest.Item]] = {}
     for item in sorted(items, key=lambda item: item.path):
         files.setdefault(item.path, []).append(item)
-        if item.get_closest_marker("stack"):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        is_in_stacks = STACKS in item.path.parents
+        if is_in_stacks or "stack_server" in fixtures:
+            item.add_marker("stack")
+        if is_in_stacks and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
+        if item.get_closest_marker("stack") or fixtures & STARTING:
             item.add_marker("slow")
     marked = {
         path: {marker.name for item in tests for marker in item.iter_markers()}

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from forks import RunScript
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
-
 JIT = """
 from probes.workflows import torch_compile_tensorrt as workflow
 

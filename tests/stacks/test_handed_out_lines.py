@@ -27,11 +27,7 @@ from probes.checking import program_cell
 pytorch = lazy("probes.stacks.pytorch")
 runtime = lazy("onnxruntime.capi.onnxruntime_inference_collection")
 
-pytestmark = [
-    pytest.mark.stack,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),  # of a stack
-]
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of a stack
 
 #: Methods of ONNX Runtime that bind, run or copy, by class.
 COUNTED = {

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from forks import RunScript
 from lazy import torch
 from stub_stacks import load_with_stubs
-
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 #: An ONNX file with a free batch size and sequence length, and a fixed number of heads.
 PROFILES = """

@@ -17,8 +17,6 @@ import advisor
 from advisor.api import save_live_model
 from advisor.domain.errors import ModelRefusedError
 
-pytestmark = pytest.mark.stack
-
 MODELS = pathlib.Path(__file__).parents[1] / "advisor" / "api"
 NOTEBOOK_MODEL = """
 import torch

@@ -3,10 +3,7 @@ from __future__ import annotations
 import pathlib
 
 import nbformat
-import pytest
 from stacks import notebook
-
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 ONNXRUNTIME = '"onnxruntime-cpu/host"'
 #: Makes the interface use simulated workflows.

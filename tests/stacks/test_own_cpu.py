@@ -16,7 +16,7 @@ from advisor.ask import catalogue_files
 from advisor.domain.errors import MachineUnfitError
 
 # Each environment takes a gigabyte and a minute; small ones are tested next to the code.
-pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 OWN = [

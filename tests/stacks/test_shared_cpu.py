@@ -25,8 +25,6 @@ from advisor.domain.errors import MachineUnfitError
 from advisor.report.answer_files import answer_of_run
 from advisor.store.store import Store
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
-
 #: The program with another catalogue.
 PROGRAM = """
 import pathlib, sys

@@ -135,7 +135,6 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_defau
         assert (device.chosen, absent.value) == (chosen, "")
 
 
-@pytest.mark.slow
 async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_cancelled(
     context: Context, fake_runner: StartRunner
 ) -> None:
@@ -156,7 +155,6 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
         assert app.run_controller.followed is not followed
 
 
-@pytest.mark.slow
 async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancelled(
     app: AdvisorApp, fake_runner: StartRunner
 ) -> None:

@@ -304,7 +304,6 @@ def test_a_run_pauses_only_between_sections() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
     tui_context: Context, fake_runner: StartRunner
 ) -> None:
@@ -323,7 +322,6 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
     assert builders.known(followed.state.quiet_check).allowed_seconds == 0.5
 
 
-@pytest.mark.slow
 def test_a_detached_run_continues_to_its_end(
     tui_context: Context, fake_runner: StartRunner
 ) -> None:

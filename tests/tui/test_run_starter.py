@@ -172,7 +172,6 @@ def wait_seconds(context: Context, run_id: str) -> float:
     return context.store.run(run_id).header().question.wait_seconds
 
 
-@pytest.mark.slow
 async def test_m_measures_the_undecided_workflows_for_longer(
     context: Context, recorded: Run, waiting_host: StartRunner
 ) -> None:

@@ -233,7 +233,6 @@ def test_the_answer_of_a_real_run_is_valid(name: str) -> None:
     validator("run").validate(json.loads((EVIDENCE / f"{name}.json").read_text()))
 
 
-@pytest.mark.slow
 def test_the_files_and_the_answer_of_a_new_run_are_valid(recorded_home: pathlib.Path) -> None:
     (run,) = map(Run, (recorded_home / "runs").glob("*-*"))
     validator("run-header").validate(json.loads((run.directory / "run.json").read_text()))

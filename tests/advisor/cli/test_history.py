@@ -234,7 +234,6 @@ def test_an_answer_is_marked_on_a_terminal_only(
     assert piped.splitlines()[0].encode() in printed
 
 
-@pytest.mark.slow
 def test_a_report_is_written_in_each_format(
     run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

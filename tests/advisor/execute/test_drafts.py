@@ -182,7 +182,6 @@ exec "{python}" "$@"
 """
 
 
-@pytest.mark.slow
 def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
     own_context: Context, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -194,7 +194,6 @@ def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.stack
-@pytest.mark.timeout(300)
 def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     recorded_home: pathlib.Path, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

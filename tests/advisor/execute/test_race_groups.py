@@ -37,8 +37,6 @@ from probes.events import Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
 
-pytestmark = pytest.mark.slow
-
 FAKES = pathlib.Path(__file__).parents[2] / "fakes"
 ARMS = {builders.BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
 #: Memory for the baseline, its duplicate and two more arms.
@@ -77,6 +75,7 @@ def test_arms_that_do_not_fit_together_race_in_groups_with_controls_and_best_arm
     assert {*race.eliminated} <= ARMS - {"quick"}
 
 
+@pytest.mark.slow
 def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

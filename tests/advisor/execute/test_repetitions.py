@@ -41,8 +41,6 @@ from probes.events import Sustained, Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
 
-pytestmark = pytest.mark.slow
-
 
 class ReadRun(NamedTuple):
     """A run with every step: its events, its state and its answer."""
@@ -182,6 +180,7 @@ def test_two_of_the_rivals_that_may_lead_are_repeated() -> None:
     assert [each.id for each in leaders_of(open_answer, plan)] == [*names[:4]]
 
 
+@pytest.mark.slow
 def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> None:
     run_options = RunOptions(
         batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick"

@@ -38,8 +38,6 @@ from probes.events import Event, PhaseStarted, Visited
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
-pytestmark = pytest.mark.slow
-
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
 WORKFLOWS = "quick,alike,misbehaving/raises"
 
@@ -158,6 +156,7 @@ def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
     return {one for one, two in itertools.pairwise(rounds) if one != two}
 
 
+@pytest.mark.slow
 def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,6 @@ from advisor.report.answer_files import answer_of_run
 from advisor.store.runs import Run
 from probes.events import PhaseStarted, Prepared, Ready
 
-pytestmark = pytest.mark.slow
 HANGING = "misbehaving/hangs"
 
 
@@ -157,6 +156,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
             sessions.exhaust(execute(run, context))
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

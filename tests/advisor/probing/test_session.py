@@ -34,8 +34,6 @@ from probes.commands import Allocate, Sustain
 from probes.outcome import Outcome
 from probes.shape import Shape
 
-pytestmark = pytest.mark.slow
-
 
 class FakeMemory(DeviceMemoryMonitor):
     """A GPU with so many bytes in use; by default each read finds a gibibyte more."""

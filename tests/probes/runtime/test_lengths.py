@@ -73,7 +73,6 @@ def shapes_of(answer: workers.WorkerResult, event: str) -> list[Shape]:
     return [Shape(**each["shape"]) for each in answer.events_of(event)]
 
 
-@pytest.mark.stack
 @pytest.mark.parametrize(
     ("workflow", "options"),
     [
@@ -99,7 +98,6 @@ def test_a_pass_is_checked_and_timed_at_each_length(
     assert [array.shape[:2] for array in inputs] == [(1, 4), (2, 4), (1, 9), (2, 9)]
 
 
-@pytest.mark.stack
 @pytest.mark.parametrize("task", [protocol.FORWARD, protocol.GENERATE])
 def test_a_batch_size_and_a_length_that_were_not_built_are_served(
     task: str, stack_server: ForkServer, tmp_path: pathlib.Path
@@ -126,7 +124,6 @@ def test_a_batch_size_and_a_length_that_were_not_built_are_served(
     assert {each["handling"] for each in tried} <= {"served", "stalled"}
 
 
-@pytest.mark.stack
 def test_text_is_generated_at_each_pair_of_lengths(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
@@ -145,7 +142,6 @@ def test_text_is_generated_at_each_pair_of_lengths(
     assert not np.array_equal(short, long[:, :4]), "an engine's prefix cache would be of use"
 
 
-@pytest.mark.stack
 def test_what_follows_the_reference_outputs_is_a_phase_of_its_own(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
@@ -157,7 +153,6 @@ def test_what_follows_the_reference_outputs_is_a_phase_of_its_own(
     assert (phase["phase"], phase["shape"]) == ("correctness", None)
 
 
-@pytest.mark.stack
 def test_code_of_a_model_that_asks_for_input_gets_none(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
@@ -168,7 +163,6 @@ def test_code_of_a_model_that_asks_for_input_gets_none(
     assert "/dev/null" in (made.failure or {})["reason"]
 
 
-@pytest.mark.stack
 def test_a_model_without_a_length_is_refused(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
