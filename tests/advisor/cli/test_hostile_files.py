@@ -175,14 +175,13 @@ def test_root_is_warned_about_the_sandbox(
     assert ("sandbox" in capsys.readouterr().err) == is_warned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-"])
 def test_a_closed_standard_stream_is_no_error(closed: str, home: pathlib.Path) -> None:
     command = ["sh", "-c", f"exec '{COMMAND}' history {closed}"]
     answer = run_command(command, {"P3_ADVISOR_HOME": str(home)})
     assert (answer.returncode, "Traceback" in answer.stderr) == (0, False)
 
-
-pytestmark = pytest.mark.slow
 
 #: Modules of the standard library, of pip and of a stack that our children import.
 SHADOWED = (
@@ -221,6 +220,7 @@ def executed(checkout: pathlib.Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -237,6 +237,7 @@ def test_commands_execute_nothing_in_the_current_directory(
     assert answer.returncode in {0, 3}, answer.stderr
 
 
+@pytest.mark.slow
 def test_detection_and_reading_pip_execute_nothing_in_the_current_directory(
     checkout: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +265,7 @@ def open_subject(request):
 # Python 3.10 ignores PYTHONSAFEPATH, so there the Python processes that a stack starts may import
 # from the current directory. docs/security.md says so.
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs PYTHONSAFEPATH of Python 3.11")
+@pytest.mark.slow
 @pytest.mark.parametrize("python_path", [None, "/nowhere:"])
 def test_processes_of_a_stack_import_nothing_from_the_current_directory(
     python_path: str | None,

@@ -332,6 +332,7 @@ def test_the_draws_of_an_arm_do_not_depend_on_the_other_arms() -> None:
     assert (all_arms[:, [0, 2]] == two_arms).all()
 
 
+@pytest.mark.slow
 def test_a_larger_error_of_any_arm_changes_no_advice_but_that_to_lose_accuracy() -> None:
     for draw, run in random_runs(5, 3 * RUNS):
         arm = draw.choice(run.arms)
@@ -358,6 +359,7 @@ def recommendation_of(run: Run, *required: Constraint) -> Recommendation | None:
     return built_answers.answer_of(score(run)[0], head).recommendation
 
 
+@pytest.mark.slow
 def test_without_a_constraint_the_answer_is_what_deciding_without_it_gives() -> None:
     changed = 0
     for draw, run in random_runs(10, 2 * RUNS):

@@ -272,7 +272,6 @@ def test_an_early_run_without_undisturbed_times_is_compared_over_all_rounds() ->
     assert change(new, early).ratio.value == pytest.approx(2 / 9.9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "processes"), [(0.02, 3), (0.02, 8), (0.05, 8)])
 def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
     deviation: float, processes: int

@@ -194,9 +194,7 @@ def test_the_first_visit_may_be_discarded_and_later_ones_up_to_their_share() -> 
     assert not racing.may_discard(3, 9, 0, VISIT_LIMITS), "four of ten"
 
 
-pytestmark = pytest.mark.slow
-
-
+@pytest.mark.slow
 def test_a_busy_machine_discards_only_the_allowed_visits_and_has_the_lowest_trust(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +254,7 @@ def race(noise: str, scenario: str, seed: int) -> Instance:
     return Instance(gaps, session, race_result(state, Shape(1), question))
 
 
+@pytest.mark.slow
 def test_the_selected_arm_is_within_two_percent_of_the_best() -> None:
     from scipy.stats import binomtest  # noqa: PLC0415 - slow to import
 
@@ -293,6 +292,7 @@ def simulate(noise: str, seed: int) -> dict[str, Interval]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["quiet", "normal", "noisy"])
 def test_intervals_of_two_runs_overlap_and_contain_the_truth(noise: str) -> None:
     runs = [simulate(noise, seed) for seed in range(RUNS)]

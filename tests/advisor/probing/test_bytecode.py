@@ -90,6 +90,7 @@ def test_the_users_interpreter_alone_has_its_bytecode_there(
     assert variables.get(bytecode.DIRECTORY_VARIABLE) == expected
 
 
+@pytest.mark.slow
 def test_a_run_compiles_beside_its_imports_alone(
     context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,8 +108,6 @@ def test_files_are_named_after_model_precision_and_batch(model: Model, stem: str
     assert f'"{stem}-float16-batch-1.onnx"' in name_files(lines, half, 1)
 
 
-pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]  # those of the exporter
-
 ONNX_INTEGRATION = "import onnxruntime\nimport torch\n\nresult = 1\n"
 #: `{inputs}` of a function, which names them or does not.
 FUNCTION = """
@@ -137,6 +135,8 @@ def write_model(kind: str, given: str) -> Model:
     return FactoryModel(name="/secret/net_of_given.py:build", inputs=given)
 
 
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")  # those of the exporter
 @pytest.mark.parametrize("kind", ["onnx", "exported", "factory", "keywords"])
 @pytest.mark.parametrize("given", ["given.npz", "given.py:make"])
 def test_the_recipe_has_the_given_inputs(
@@ -156,6 +156,7 @@ def test_the_recipe_has_the_given_inputs(
         compose_snippet(builders.question(model=OnnxModel(name="a.onnx")), 3, ONNX_INTEGRATION)
 
 
+@pytest.mark.stack
 def test_the_recipe_keeps_the_layout_of_the_examples(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +173,7 @@ def test_the_recipe_keeps_the_layout_of_the_examples(
     assert names["inputs"][0].is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.stack
 @pytest.mark.parametrize(("rows", "most"), [(3, 9), (8, 8), (64, 64), (None, 9)])
 def test_examples_are_repeated_no_more_than_the_batch_needs(
     rows: int | None, most: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

@@ -82,7 +82,6 @@ def zeros(labels: Labels) -> list[list[Any]]:
     return [[np.zeros_like(output)] for (output,) in labels.exact()]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("batch_size", [1, 8])
 @pytest.mark.parametrize("choose", [top_class, five_classes])
