@@ -28,10 +28,10 @@ from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, added_bytes, increase
 from advisor.probing.run_config import RunConfig
 from advisor.probing.worker_pool import WorkerPool
-from advisor.probing.worker_process import BuildLimit, Worker
+from advisor.probing.worker_process import BuildLimit, Stage, Worker
 from probes import commands, protocol
 from probes.commands import Command
-from probes.events import Created, Engagement, Imported
+from probes.events import Engagement
 from probes.shape import Shape
 
 #: Seconds between two looks at the memory while models are created.
@@ -95,13 +95,13 @@ class WorkerSession:
         is_half_taken = self.pool.headroom.watch_half()
         while not self.pool.is_ready_or_ended(REFERENCE):
             for worker in self.pool.running():
-                is_new = worker.arm != REFERENCE and commands.CreateModel not in worker.sent
-                if is_new and Imported in worker.answers:
+                if worker.is_waiting and worker.stage == Stage.IMPORTED:
                     self.pool.send(worker.arm, commands.CreateModel())
             yield from self.pool.receive(POLL_SECONDS)
             if is_half_taken():
                 for worker in self.pool.running():
-                    if commands.CreateModel in worker.sent and Created not in worker.answers:
+                    is_creating = worker.is_busy and worker.stage == Stage.IMPORTED
+                    if is_creating and not worker.build_commands:
                         yield from self.pool.forget(worker.arm)
 
     def compute_reference(self) -> None:
@@ -111,7 +111,7 @@ class WorkerSession:
 
     def finish_reference(self) -> Iterator[RunEvent]:
         if self.pool.is_running(REFERENCE):
-            if commands.ComputeOutputs not in self.pool.workers[REFERENCE].sent:
+            if not self.pool.workers[REFERENCE].build_commands:
                 self.compute_reference()
             self.pool.workers[REFERENCE].go_on()
             yield from self.pool.run_until(lambda: not self.pool.is_running(REFERENCE))
@@ -212,14 +212,11 @@ class WorkerSession:
         waiting = list(filter(pool.is_running, arms))
         for arm in waiting:
             pool.workers[arm].built_beside_others = True
-            if commands.Prepare not in pool.workers[arm].sent:
+            if not pool.workers[arm].build_commands:
                 pool.send(arm, commands.Prepare())
-        yield from pool.run_until(
-            lambda: all(pool.is_built(arm) or not pool.is_running(arm) for arm in waiting), end=end
-        )
-        for arm in waiting:
-            if pool.is_running(arm) and not pool.is_built(arm):
-                yield from pool.forget(arm)
+        yield from pool.run_until(lambda: all(map(pool.is_built_or_ended, waiting)), end=end)
+        for arm in itertools.filterfalse(pool.is_built_or_ended, waiting):
+            yield from pool.forget(arm)
         yield from self.warm_up(waiting)
 
     def warm_up(self, arms: Iterable[str]) -> Iterator[RunEvent]:

@@ -19,9 +19,8 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import BuildStarted, RunEvent
 from advisor.probing.processes import process_tree
 from advisor.probing.worker_pool import WorkerPool
-from advisor.probing.worker_process import BuildLimit, Worker
+from advisor.probing.worker_process import BuildLimit, Stage, Worker
 from probes import commands
-from probes.events import Imported, Opened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +119,7 @@ class SideBySideBuilds:
             yield from self._start_builds(choose)
             for arm in filter(self._pool.is_running, self.running):
                 worker = self._pool.workers[arm]
-                if Imported in worker.answers and commands.Prepare not in worker.sent:
+                if worker.stage >= Stage.IMPORTED and not worker.build_commands:
                     yield self._begin(worker, self._builds[arm])
                     self._pool.send(arm, commands.Prepare())
             if not self.running or shall_pause():
@@ -145,9 +144,16 @@ class SideBySideBuilds:
         return [*self._builds]
 
     def forget_ended(self) -> None:
-        """Release the processors of builds whose workers were ended."""
-        for arm in [arm for arm in self.running if self._has_finished(arm)]:
-            self._finish(arm)
+        """Release the processors of builds that have finished or whose workers were ended."""
+        for arm in filter(self._pool.is_built_or_ended, self.running):
+            del self._builds[arm]
+            self._shares.release(arm)
+            if self._pool.is_running(arm):
+                worker = self._pool.workers[arm]
+                # It may have been suspended before the message that it has finished was read.
+                worker.go_on()
+                if self._confines:
+                    confine(worker.directory, os.sched_getaffinity(0))
 
     def _workers(self) -> list[Worker]:
         """Return the workers that run between the races, reference and standbys included."""
@@ -169,7 +175,7 @@ class SideBySideBuilds:
                 standbys.end(planned.id)
                 continue
             first = pool.workers[planned.id]
-            if standby and commands.Prepare in standby.sent:
+            if standby and standby.build_commands:
                 standbys.build(standby, first.built_shapes)
             elif free <= 0 or self._is_half_taken():
                 continue
@@ -179,7 +185,7 @@ class SideBySideBuilds:
             elif standby and standby.is_waiting and self._fits(planned):
                 if first.built_shapes:
                     standbys.build(standby, first.built_shapes)
-                elif Opened not in standby.answers:
+                elif standby.stage < Stage.OPENED:
                     pool.supervisor.send(standby, commands.OpenModel())
                 free -= standby.is_busy
 
@@ -207,8 +213,7 @@ class SideBySideBuilds:
                 threads = max(own, min(self._shares.count, most))
                 yield from self._pool.spawn(build.planned, build.process, compile_threads=threads)
             self._builds[build.planned.id] = build
-            if self._has_finished(build.planned.id):
-                self._finish(build.planned.id)
+            self.forget_ended()
         if self._confines and (self._shares.divide() or has_started):
             for arm in filter(self._pool.is_running, self.running):
                 confine(self._pool.workers[arm].directory, self._shares.of(arm))
@@ -226,9 +231,6 @@ class SideBySideBuilds:
             expected_seconds_left=build.expected_seconds_left,
         )
 
-    def _has_finished(self, arm: str) -> bool:
-        return self._pool.is_built(arm) or not self._pool.is_running(arm)
-
     def _make_room_for_checks(self) -> None:
         """Let the next builds begin, but on a CPU suspend them while outputs are checked.
 
@@ -245,14 +247,3 @@ class SideBySideBuilds:
                 worker.suspend()
             else:
                 worker.go_on()
-
-    def _finish(self, arm: str) -> None:
-        self._builds.pop(arm, None)
-        self._shares.release(arm)
-        if not self._pool.is_running(arm):
-            return
-        worker = self._pool.workers[arm]
-        # It may have been suspended before the message that it has finished was read.
-        worker.go_on()
-        if self._confines:
-            confine(worker.directory, os.sched_getaffinity(0))

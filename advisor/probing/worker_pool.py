@@ -15,11 +15,11 @@ from advisor.probing.device_memory import MemoryHeadroom
 from advisor.probing.env_variables import worker_environment
 from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
-from advisor.probing.worker_process import Worker
+from advisor.probing.worker_process import Stage, Worker
 from advisor.store.files import report_unwritable
 from probes import commands, protocol
 from probes.commands import Command
-from probes.events import Built, Created, Imported, Prepared, Ready
+from probes.events import Built
 from probes.outcome import Failure, Outcome
 
 
@@ -50,30 +50,29 @@ class Standbys:
         for arm, worker in self.workers.items():
             if worker.outcome is None:
                 worker.go_on()
-                if arm in built or commands.Prepare in worker.sent:
+                if arm in built or worker.build_commands:
                     self.build(worker)
 
     def build(self, worker: Worker, shapes: int | None = None) -> None:
         """Let it build this many shapes, which are in the caches of its arm; all by default."""
         # A worker may report that it has built too many.
         most = self._shapes if shapes is None else min(shapes, self._shapes)
-        if commands.Prepare not in worker.sent:
-            self._supervisor.send(worker, commands.Prepare(waits=True))
-        while worker.sent.count(commands.BuildNext) + 1 < most:
-            self._supervisor.send(worker, commands.BuildNext())
+        for number in range(worker.build_commands, most):
+            command = commands.BuildNext() if number else commands.Prepare(waits=True)
+            self._supervisor.send(worker, command)
 
     def are_building(self) -> bool:
         """Return whether any loads its weights or builds."""
-        return any(each.is_busy and Created in each.answers for each in self.workers.values())
+        return any(each.is_busy and each.stage >= Stage.CREATED for each in self.workers.values())
 
     def keep(self, worker: Worker, message: Message) -> bool:
         """Keep the message of a standby, and let it go on; return False for another worker."""
         if self.workers.get(worker.arm) is not worker:
             return False
         worker.messages.append(message)
-        if isinstance(message, Imported) and commands.Prepare not in worker.sent:
+        if worker.is_waiting and worker.stage == Stage.IMPORTED:
             self._supervisor.send(worker, commands.CreateModel())
-        elif isinstance(message, Prepared):
+        elif worker.is_prepared:
             self._supervisor.send(worker, commands.WarmUp())
         return True
 
@@ -84,7 +83,7 @@ class Standbys:
             self.end(arm)
             return None
         worker.go_on()
-        if commands.Prepare in worker.sent:
+        if worker.build_commands:
             self.build(worker)
         return self.workers.pop(arm)
 
@@ -175,11 +174,8 @@ class WorkerPool:
 
     def forget(self, arm: str) -> Iterator[RunEvent]:
         """Kill the worker of the arm, which can be started again as if it had not run."""
-        yield self._end(arm, Outcome())
+        yield self._record(*self.supervisor.end(self.workers[arm], Outcome()))
         del self.workers[arm]
-
-    def _end(self, arm: str, outcome: Outcome) -> RunEvent:
-        return self._record(*self.supervisor.end(self.workers[arm], outcome))
 
     def drop(self, arm: str, failure: Failure, process: int | None = None) -> Iterator[RunEvent]:
         """End the arm's worker; `failure` says why.
@@ -190,7 +186,7 @@ class WorkerPool:
             yield WorkerSpawned(arm=arm, process=process)
             yield WorkerEnded(arm=arm, process=process, outcome=Outcome(failure))
         elif self.is_running(arm):
-            yield self._end(arm, Outcome(failure))
+            yield self._record(*self.supervisor.end(self.workers[arm], Outcome(failure)))
 
     def scratch_directory(self, arm: str) -> pathlib.Path:
         """Return the folder of caches and artefacts that all processes of an arm share."""
@@ -202,7 +198,7 @@ class WorkerPool:
         A standby that has used them is ended.
         """
         standby = self.standbys.workers.get(arm)
-        if standby and commands.Prepare in standby.sent:
+        if standby and standby.build_commands:
             self.standbys.end(arm)
         shutil.rmtree(self.scratch_directory(arm), ignore_errors=True)
 
@@ -263,7 +259,7 @@ class WorkerPool:
         return [each for each in self.workers.values() if each.outcome is None]
 
     def importing(self) -> list[str]:
-        return [each.arm for each in self.running() if Imported not in each.answers]
+        return [each.arm for each in self.running() if each.stage == Stage.IMPORTING]
 
     def is_running(self, arm: str) -> bool:
         return arm in self.workers and self.workers[arm].outcome is None
@@ -280,13 +276,16 @@ class WorkerPool:
         return arm in self._unstartable or (outcome is not None and outcome.failure is not None)
 
     def is_prepared(self, arm: str) -> bool:
-        return self.is_running(arm) and self.workers[arm].is_prepared
+        return arm in self.workers and self.workers[arm].is_prepared
 
     def is_built(self, arm: str) -> bool:
         return self.is_prepared(arm) or (self.is_running(arm) and self.is_warmed_up(arm))
 
+    def is_built_or_ended(self, arm: str) -> bool:
+        return self.is_built(arm) or not self.is_running(arm)
+
     def is_warmed_up(self, arm: str) -> bool:
-        return arm in self.workers and Ready in self.workers[arm].answers
+        return arm in self.workers and self.workers[arm].stage == Stage.READY
 
     def is_ready_or_ended(self, arm: str) -> bool:
         return not self.is_running(arm) or self.workers[arm].is_ready

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import functools
 import os
 import pathlib
@@ -17,9 +18,9 @@ from advisor.domain.run_events import Conditions
 from advisor.domain.wire import decode
 from advisor.probing import processes
 from advisor.store.files import open_regular
-from probes import protocol
-from probes.commands import Command, Visit
-from probes.events import Built, Created, Event, Imported, PhaseStarted, Prepared, Ready, Visited
+from probes import events, protocol
+from probes.commands import Build, BuildNext, Command, Prepare, Visit
+from probes.events import Created, Event, Imported, Opened, Prepared, Ready, Visited
 from probes.outcome import Outcome, Phase
 
 NEVER = float("inf")
@@ -43,6 +44,16 @@ MAX_LINE_BYTES, MAX_POLL_BYTES, MAX_RUN_BYTES = 4 << 20, 16 << 20, 256 << 20
 TOO_LARGE = "the messages are too large"
 #: Phases that a worker may start for one command: each shape has four. Each start has a deadline.
 MAX_PHASE_STARTS = 400
+
+
+class Stage(enum.IntEnum):
+    """How far a worker has come; one that is told to build may skip `CREATED` and `OPENED`."""
+
+    IMPORTING, IMPORTED, CREATED, OPENED, PREPARED, READY = range(6)
+
+
+#: By the event that has answered a command.
+REACHED = dict(zip((Imported, Created, Opened, Prepared, Ready), [*Stage][1:], strict=True))
 
 
 @dataclasses.dataclass(eq=False)
@@ -73,10 +84,10 @@ class Worker:
     events_read_bytes: int = 0
     #: How it ended; None while it runs.
     outcome: Outcome | None = None
-    #: Types of the commands so far, and of the events that have answered them. After `Created` it
-    #: waits for the weights, after `Prepared` for the warm-up.
-    sent: list[type[Command]] = dataclasses.field(default_factory=list)
-    answers: set[type[Event]] = dataclasses.field(default_factory=set)
+    stage: Stage = Stage.IMPORTING
+    #: How often it was told to build, which may be before it has imported: the stage does not show
+    #: it. A standby builds one shape each time.
+    build_commands: int = 0
     #: It has answered the last command, after the import and the build.
     is_ready: bool = False
     #: The result of the last visit; None while that is made, and if the worker ended instead.
@@ -154,11 +165,11 @@ class Worker:
     @property
     def is_prepared(self) -> bool:
         """Whether it has built everything and waits to warm up."""
-        return Prepared in self.answers and Ready not in self.answers and not self._unanswered
+        return self.is_waiting and self.stage == Stage.PREPARED
 
     def begin(self, command: Command) -> None:
         """Expect what the worker does for a command, after what it does for earlier ones."""
-        self.sent.append(type(command))
+        self.build_commands += isinstance(command, (Build, Prepare, BuildNext))
         self.is_ready = False
         if isinstance(command, Visit):
             self.last_visit = None
@@ -222,29 +233,27 @@ class Worker:
     def apply_event(self, event: Event) -> None:
         """Raise `ValueError` for an event that does not belong to the command that is executed."""
         command = self._unanswered[0] if self._unanswered else None
-        if isinstance(event, PhaseStarted):
+        if isinstance(event, events.PhaseStarted):
             self._starts_left -= 1
             if command is None or event.phase not in command.phases or self._starts_left < 0:
                 message = f"the phase {event.phase} does not belong into the phase {self.phase}"
                 raise ValueError(message)
             self.start_phase(event.phase)
-        elif isinstance(event, Built):
+        elif isinstance(event, events.Built):
             self.built_seconds += event.seconds
             self.built_shapes += 1
         elif command is not None and type(event) is command.answer:
             self._unanswered.pop(0)
-            self.answers.add(type(event))
-            if isinstance(event, Ready):
-                self.is_ready = True
-            elif isinstance(event, Visited):
+            self.stage = REACHED.get(type(event), self.stage)
+            self.is_ready = isinstance(event, Ready)
+            if isinstance(event, Visited):
                 self.last_visit = event
             if self._unanswered:
                 self._expect(self._unanswered[0])
             else:
                 self._allow(NEVER)  # the worker waits for a command
         elif isinstance(event, (Imported, Created, Prepared, Ready, Visited)):
-            message = f"the event {event.event} does not belong into the phase {self.phase}"
-            raise ValueError(message)
+            raise ValueError(f"the event {event.event} does not belong into the phase {self.phase}")
 
     @property
     def remaining_build_seconds(self) -> float:

@@ -21,10 +21,10 @@ from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.processes import process_tree
 from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares, SideBySideBuilds
-from advisor.probing.worker_process import NEVER, Worker
+from advisor.probing.worker_process import NEVER, Stage, Worker
 from probes import protocol
-from probes.commands import BuildNext, Command, Prepare, WarmUp
-from probes.events import Built, Imported, Opened, PhaseStarted, Prepared, Ready, WarmedUp
+from probes.commands import Command, WarmUp
+from probes.events import Built, Imported, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -40,7 +40,7 @@ def build_all(session: WorkerSession, *arms: Arm, at_once: int = 2) -> list[run_
 
 
 def can_build(standby: Worker) -> bool:
-    return standby.is_waiting and Prepare not in standby.sent
+    return standby.is_waiting and not standby.build_commands
 
 
 def taking(arms: Iterable[Arm], session: WorkerSession) -> ChooseBuild:
@@ -237,7 +237,7 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
 
         def is_warm() -> bool:
             waits.extend([True] * (QUICK.id in standbys and can_build(standbys[QUICK.id])))
-            return len(waits) > 3 or (QUICK.id in standbys and Ready in standbys[QUICK.id].answers)
+            return len(waits) > 3 or (QUICK.id in standbys and standbys[QUICK.id].is_ready)
 
         received = list(builds.run(taking([QUICK, hanging], session), is_warm))
         assert builds.running == [HANGING.id]
@@ -254,7 +254,7 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
         for _ in range(2):
             session.pool.standbys.add_all([(QUICK, 2), (ALIKE, 2)], built={QUICK.id})
         list(session.pool.run_until(is_warm))
-        assert Prepare not in standbys[ALIKE.id].sent
+        assert not standbys[ALIKE.id].build_commands
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
 
 
@@ -270,7 +270,7 @@ def test_workers_of_a_repetition_load_weights_and_build_behind_the_first_ones_on
         standbys = session.pool.standbys.workers
 
         def have_come_far() -> bool:
-            opened = {arm for arm, each in standbys.items() if Opened in each.answers}
+            opened = {arm for arm, each in standbys.items() if each.stage == Stage.OPENED}
             far = HANGING.id in opened and standbys[halfway.id].built_shapes == 1
             return far and not session.pool.importing()  # one that is suspended never imports
 
@@ -278,17 +278,17 @@ def test_workers_of_a_repetition_load_weights_and_build_behind_the_first_ones_on
         list(builds.run(choose, have_come_far))
         assert can_build(standbys[HANGING.id])
         standby, first = standbys[halfway.id], session.pool.workers[halfway.id]
-        assert (standby.sent.count(BuildNext), first.built_shapes) == (0, 1)
+        assert (standby.build_commands, first.built_shapes) == (1, 1)
         begins_second = PhaseStarted("build", Shape(4))
         list(session.pool.receive(0.5))
         assert begins_second not in standby.messages
         if is_taken:
             list(session.start([(halfway, 1)], repeat=1, built=[halfway.id]))
-            assert standby.sent.count(BuildNext) == 1
+            assert standby.build_commands == 2
             return
         first.built_shapes = 100_000  # by a worker that reports too many
         list(builds.run(choose, lambda: begins_second in standby.messages))
-        assert standby.sent.count(BuildNext) == 1
+        assert standby.build_commands == 2
         session.pool.workers.pop(halfway.id)
         list(builds.run(choose, lambda: halfway.id not in standbys))
 
@@ -314,8 +314,7 @@ def test_arms_warm_up_at_the_same_time_on_a_gpu(
 
 def test_a_standby_of_another_process_is_ended(session: WorkerSession) -> None:
     start_workers(session)
-    session.pool.standbys.add(QUICK, 1)
-    session.pool.standbys.add(ALIKE, 1)
+    session.pool.standbys.add_all([(QUICK, 1), (ALIKE, 1)])
     ended = [*session.pool.standbys.workers.values()]
     list(session.start([(QUICK, 2)], repeat=1))
     assert not session.pool.standbys.workers
