@@ -62,8 +62,9 @@ class Standbys:
             self._supervisor.send(worker, command)
 
     def are_building(self) -> bool:
-        """Return whether any loads its weights or builds."""
-        return any(each.is_busy and each.stage >= Stage.CREATED for each in self.workers.values())
+        """Return whether any loads its weights, or was told to build and has not finished."""
+        busy = [each for each in self.workers.values() if each.is_busy]
+        return any(each.build_commands or each.stage >= Stage.CREATED for each in busy)
 
     def keep(self, worker: Worker, message: Message) -> bool:
         """Keep the message of a standby, and let it go on; return False for another worker."""

@@ -253,6 +253,7 @@ def test_workers_warm_up_beside_builds_on_a_gpu_and_those_of_a_repetition_build(
 
         for _ in range(2):
             session.pool.standbys.add_all([(QUICK, 2), (ALIKE, 2)], built={QUICK.id})
+        assert session.pool.standbys.are_building()
         list(session.pool.run_until(is_warm))
         assert not standbys[ALIKE.id].build_commands
         assert not worker_events_of(session.start([(QUICK, 2)], repeat=2), Built, QUICK.id), "cold"
