@@ -149,14 +149,14 @@ def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
     measuring = active.races.within(seconds * _share_of_measuring_time(active))
     for index, shape in enumerate(open_shapes):
         is_open = shape in active.state.last_groups and shape not in active.state.closed
-        planned = tuple(raceable_arms(active))
+        raceable = tuple(raceable_arms(active))
         if is_open:
             arms = active.state.last_groups[shape]
         elif not active.races.is_over():
-            arms = planned
+            arms = raceable
         else:
             needed = new | retained(active.state, question)
-            arms = tuple(arm for arm in planned if arm in needed)
+            arms = tuple(arm for arm in raceable if arm in needed)
         if active.state.plan.baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open:
@@ -166,7 +166,7 @@ def race_shapes(active: ActiveRun) -> Iterator[RunEvent]:
             last = last._replace(seconds=min(max(last.seconds, seconds), OVERTIME * seconds))
         race = replay_race(active.state, shape, question)
         all_arms = {each.id for each in active.state.plan.arms}
-        waiting = all_arms - active.state.failed_arms - {*planned}
+        waiting = all_arms - active.state.failed_arms - {*raceable}
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and active.pool.headroom.fits_another_worker()
         rule = StopRule(active.decision, question.budget.skips_losing_arms)
