@@ -62,7 +62,8 @@ class Standbys:
             self._supervisor.send(worker, command)
 
     def are_building(self) -> bool:
-        """Return whether any loads its weights, or was told to build and has not finished."""
+        """Return whether a standby loads its weights or builds."""
+        # The command to build may precede the import.
         busy = [each for each in self.workers.values() if each.is_busy]
         return any(each.build_commands or each.stage >= Stage.CREATED for each in busy)
 

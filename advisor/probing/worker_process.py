@@ -47,7 +47,7 @@ MAX_PHASE_STARTS = 400
 
 
 class Stage(enum.IntEnum):
-    """How far a worker has come; one that is told to build may skip `CREATED` and `OPENED`."""
+    """The last step that a worker has completed; `CREATED` and `OPENED` are optional."""
 
     IMPORTING, IMPORTED, CREATED, OPENED, PREPARED, READY = range(6)
 
@@ -85,8 +85,8 @@ class Worker:
     #: How it ended; None while it runs.
     outcome: Outcome | None = None
     stage: Stage = Stage.IMPORTING
-    #: How often it was told to build, which may be before it has imported: the stage does not show
-    #: it. A standby builds one shape each time.
+    #: Number of commands to build that were sent, also before the import, which `stage` does not
+    #: show. A standby builds one shape for each.
     build_commands: int = 0
     #: It has answered the last command, after the import and the build.
     is_ready: bool = False
