@@ -80,15 +80,6 @@ def _change_table(table: Any, changes: Mapping[str, Any]) -> None:
             table[name] = value
 
 
-def shorten(file: pathlib.Path, *changes: tuple[str, str]) -> None:
-    """Replace values of a TOML file, each of which it has."""
-    text = file.read_text()
-    for long, short in changes:
-        assert long in text
-        text = text.replace(long, short)
-    file.write_text(text)
-
-
 def fake_context(
     home: pathlib.Path, probes: pathlib.Path, catalogue: pathlib.Path, seed: int = 0, **changes: Any
 ) -> Context:

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.domain.run_events import ArmsPlanned, Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import RunState
-from advisor.execute.active_run import Recorder
+from advisor.execute.active_run import Recorder, TimeSpan
 
 
 def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:
@@ -38,3 +38,9 @@ def test_an_event_that_cannot_be_stored_is_not_folded() -> None:
     with pytest.raises(OSError):  # noqa: PT011 - any will do
         recorder.record(Finished())
     assert recorder.state == RunState()
+
+
+def test_parts_share_what_is_left() -> None:
+    span = TimeSpan(lambda: 40.0, 0.0, 100.0)
+    assert [span.share_of(index, 3).end for index in range(3)] == [60.0, 70.0, 100.0]
+    assert (span.within(80.0).end, span.part(0.3).left()) == (100.0, 0.0)

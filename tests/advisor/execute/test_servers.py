@@ -73,6 +73,26 @@ def ask(
     )
 
 
+#: A busy machine delays single requests and sends them late; the fake generator has its own delay.
+SHORT = """
+block_seconds.quick = 1.0
+least_ttfts = 2
+least_misses = 0.2
+gap_seconds = 0.1
+closed_loop_concurrencies = [1, 4]
+closed_loop_seconds = 0.2
+closed_loop_gain = 3.0
+ladder = [0.5, 1.0]
+most_blocks = 2
+most_block_seconds = 1.5
+late_ttft_share = 0.8
+far_below = 0.3
+sampled_share = 0.1
+repeat_rates = [0.8]
+request_seconds = 20.0
+"""
+
+
 @pytest.fixture(scope="module")
 def probes(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The real worker and harness with a fake language model and fake servers."""
@@ -93,31 +113,9 @@ def catalogue(
     shutil.copytree(fake_catalogue, directory)
     with (directory / "workflows.toml").open("a") as file:
         file.write((FAKES / "serving" / "workflows.toml").read_text())
-    sessions.shorten(
-        directory / "accuracy.toml",
-        ("\ncalls = 30", "\ncalls = 3"),
-        ("most_seconds = 1.0", "most_seconds = 0.3"),
-    )
-    sessions.shorten(
-        directory / "serving.toml",
-        ("quick = 10.0", "quick = 1.0"),
-        ("least_ttfts = 20", "least_ttfts = 2"),
-        ("least_misses = 1", "least_misses = 0.2"),
-        ("gap_seconds = 2.0", "gap_seconds = 0.1"),
-        ("closed_loop_concurrencies = [1, 4, 16, 64]", "closed_loop_concurrencies = [1, 4]"),
-        ("closed_loop_seconds = 2.0", "closed_loop_seconds = 0.2"),
-        # A busy machine delays single requests.
-        ("closed_loop_gain = 1.3", "closed_loop_gain = 3.0"),
-        ("ladder = [0.4, 0.6, 0.8, 1.0]", "ladder = [0.5, 1.0]"),
-        ("most_blocks = 8", "most_blocks = 2"),
-        ("most_block_seconds = 45.0", "most_block_seconds = 1.5"),
-        # A busy machine sends requests late; the fake generator has its own delay.
-        ("late_ttft_share = 0.1", "late_ttft_share = 0.8"),
-        ("far_below = 2.0", "far_below = 0.3"),
-        ("sampled_share = 0.04", "sampled_share = 0.1"),
-        ("repeat_rates = [0.5, 0.8, 0.9, 1.0]", "repeat_rates = [0.8]"),
-        ("request_seconds = 60.0", "request_seconds = 20.0"),
-    )
+    repeats = "repeats = { calls = 3, most_seconds = 0.3 }"
+    sessions.change_fields(directory / "accuracy.toml", repeats)
+    sessions.change_fields(directory / "serving.toml", SHORT)
     return directory
 
 

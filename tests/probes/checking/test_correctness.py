@@ -16,6 +16,8 @@ from probes.accuracy import Accuracy
 from probes.adapter import ModelError
 from probes.checking import correctness
 from probes.checking.array_reference import create_reference, measure_rounding, widen
+from probes.checking.deviation import Deviation
+from probes.checking.output_check import compare_arrays
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
 from probes.shape import Shape
@@ -228,9 +230,17 @@ def test_large_values_do_not_hide_errors_of_small_ones(dtype: str, unit: float) 
     target = np.concatenate([boxes, scores], 1)
     eager, coarse = (target * (1 + noise(each, target.shape)) for each in (unit, 2 * unit + 4e-3))
     reference = create_reference("float64", [[target]], [[eager]], [[np.zeros(1)]])
-    swapped = np.concatenate([boxes, scores[::-1]], 1)
+    swapped, more = (np.concatenate([boxes, each], 1) for each in (scores[::-1], 1.2 * scores))
     assert check(reference, [[swapped]], rules(dtype)) == ("incorrect", "small-error")
+    assert check(reference, [[more]], rules(dtype, row_tolerance=0.3))[0] in {"exact", "close"}
+    assert compare_arrays(reference, rules(dtype), [swapped], [target]), "a race"
     assert check(reference, [[coarse]], rules(dtype))[0] in {"exact", "close"}
+
+
+def test_the_larger_deviation_is_that_of_each_magnitude() -> None:
+    groups = ((1.0, 0.0, 3.0), (0.0, 2.0, 3.0))
+    one, other = (Deviation(by_magnitude=each) for each in groups)
+    assert one.or_larger(other).by_magnitude == (1.0, 2.0, 3.0)
 
 
 def test_other_classes_are_not_close() -> None:
