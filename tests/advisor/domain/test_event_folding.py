@@ -113,10 +113,12 @@ def test_a_second_group_opens_a_closed_race_again() -> None:
     assert raced == [(BASELINE, "compiled"), (BASELINE, "other")]
 
 
-def test_resuming_a_run_changes_only_number_and_time() -> None:
+def test_resuming_a_run_changes_only_number_and_time_and_no_event_is_ignored() -> None:
     before = state_after(run_events.ArmsPlanned(plan=builders.plan()))
     state = fold([run_events.LoggedEvent(seq=2, at=9.0, run_event=run_events.Resumed())], before)
     assert state == replace(before, seq=2, at=9.0, resumed_at=9.0)
+    with pytest.raises(TypeError, match="_RunEvent"):  # a kind without a stated change
+        state_after(run_events._RunEvent())
 
 
 VISIT = {

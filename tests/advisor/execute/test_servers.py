@@ -113,8 +113,7 @@ def catalogue(
     shutil.copytree(fake_catalogue, directory)
     with (directory / "workflows.toml").open("a") as file:
         file.write((FAKES / "serving" / "workflows.toml").read_text())
-    repeats = "repeats = { calls = 3, most_seconds = 0.3 }"
-    sessions.change_fields(directory / "accuracy.toml", repeats)
+    sessions.change_fields(directory / "accuracy.toml", "repeats = {calls=3, most_seconds=0.3}")
     sessions.change_fields(directory / "serving.toml", SHORT)
     return directory
 
